@@ -1,0 +1,112 @@
+"""Every error tracegrad raises, and how the user's source line gets into its text.
+
+Each class also derives from the builtin a NumPy or PyTorch user would catch. The first line says what is wrong in the
+user's terms; then comes their source line; then the fix.
+"""
+
+from __future__ import annotations
+
+import linecache
+import os
+import sys
+from types import CodeType, FrameType
+
+import numpy as np
+
+from tracegrad.ir.graph import Location
+
+_PACKAGE = os.path.dirname(os.path.abspath(__file__)) + os.sep
+_NUMPY = os.path.dirname(os.path.abspath(np.__file__)) + os.sep
+_internal: dict[CodeType, bool] = {}
+_locations: dict[tuple[CodeType, int], Location] = {}
+
+
+def is_internal(code: CodeType) -> bool:
+    """Whether a frame of this code belongs to tracegrad or NumPy, not to the user."""
+    known = _internal.get(code)
+    if known is None:
+        file = code.co_filename
+        known = _internal[code] = file.startswith((_PACKAGE, _NUMPY, "<__array_function__", "<frozen"))
+    return known
+
+
+def user_location() -> Location | None:
+    """The line of the innermost frame that is the user's; None if there is none."""
+    frame: FrameType | None = sys._getframe(1)
+    while frame is not None:
+        code = frame.f_code
+        internal = _internal.get(code)
+        if internal is None:
+            internal = is_internal(code)
+        if not internal:
+            key = (code, frame.f_lineno)
+            found = _locations.get(key)
+            if found is None:
+                found = _locations[key] = Location(code.co_filename, frame.f_lineno, code.co_name)
+            return found
+        frame = frame.f_back
+    return None
+
+
+class TracegradError(Exception):
+    """The root of all errors. `location` is the user's line (found by itself if not given), `fix` what to do."""
+
+    def __init__(self, message: str, *, fix: str = "", location: Location | None = None):
+        self.message, self.fix = message, fix
+        self.location = location if location is not None else user_location()
+        super().__init__(message)
+
+    def __str__(self) -> str:
+        text = self.message
+        if self.location is not None:
+            source = linecache.getline(self.location.file, self.location.line).strip()
+            text += f'\n  File "{self.location.file}", line {self.location.line}, in {self.location.function}'
+            if source:
+                text += f"\n    {source}\n    {'^' * len(source)}"
+        if self.fix:
+            text += f"\n  Fix: {self.fix}"
+        return text
+
+
+class ShapeError(TracegradError, ValueError):
+    """Shapes, axes or sizes that do not go together."""
+
+
+class DTypeError(TracegradError, TypeError):
+    """A dtype the operation or transformation cannot take."""
+
+
+class ArgumentError(TracegradError, TypeError):
+    """An argument of a transformation or function that makes no sense there."""
+
+
+class LeavesTraceError(TracegradError, TypeError):
+    """A traced value was turned into a plain number or array, so that its derivative would be lost."""
+
+
+class UnsupportedError(TracegradError, TypeError):
+    """A NumPy or SciPy function, or a form of one, that tracegrad does not have."""
+
+
+class AutogradError(TracegradError, RuntimeError):
+    """Misuse of the autograd contract: no graph, freed graph, in-place modification, wrong gradients returned."""
+
+
+class NonScalarError(AutogradError, TypeError):
+    """The gradient of something that is not one real number."""
+
+
+class BackwardNotImplementedError(TracegradError, NotImplementedError):
+    """A Function, or an operation, without a derivative."""
+
+
+class TracegradIndexError(TracegradError, IndexError):
+    """An index out of range."""
+
+
+class GradcheckError(TracegradError, RuntimeError):
+    """gradcheck found a difference."""
+
+
+class VerificationError(TracegradError, AssertionError):
+    """The verifier found a fault in a graph or program: a bug of tracegrad's own."""

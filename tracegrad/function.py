@@ -1,0 +1,156 @@
+"""Function: the one record per operation, and `apply`, the one place where eager, traced and symbolic runs part.
+
+A built-in operation is an `Operation`: its `forward` works on ndarrays, its `infer` gives the types of its results, its
+`lower` says what it means as a loop, its `backward` is written in operations again. A user's `Function` is the same
+class with PyTorch's contract: `forward(ctx, *args)` and `backward(ctx, *grads)` on Tensors.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any, ClassVar
+
+import numpy as np
+
+from tracegrad.autograd.node import OperationNode
+from tracegrad.errors import BackwardNotImplementedError
+from tracegrad.ir.lowering import Lowering
+from tracegrad.ir.types import Type
+from tracegrad.state import state
+from tracegrad.tensor import Tensor
+
+if TYPE_CHECKING:
+    from tracegrad.trace.tracer import Trace
+
+registry: dict[str, type[Operation]] = {}
+
+
+class Function:
+    """Subclass it and write `forward(ctx, *args)` and `backward(ctx, *grad_outputs)`; call `apply`.
+
+    `forward` receives the arguments as given, Tensors without gradient recording; `ctx.save_for_backward` keeps
+    Tensors, attributes of ctx keep anything. `backward` returns one gradient, or None, per argument of `forward`.
+    """
+
+    name: ClassVar[str] = "function"
+
+    def __init_subclass__(cls, **kwargs: Any) -> None:
+        super().__init_subclass__(**kwargs)
+        if "name" not in cls.__dict__:
+            cls.name = cls.__name__
+
+    @staticmethod
+    def forward(ctx: Any, *args: Any, **kwargs: Any) -> Any:
+        raise NotImplementedError("a Function needs a static method forward(ctx, *args)")
+
+    @staticmethod
+    def backward(ctx: Any, *grad_outputs: Any) -> Any:
+        raise BackwardNotImplementedError(
+            "this Function has no backward, so nothing can be differentiated through it",
+            fix="write a static method backward(ctx, *grad_outputs)",
+        )
+
+    @classmethod
+    def apply(cls, *args: Any, **kwargs: Any) -> Any:
+        """Run the Function: recorded as a node while tracing, else at once."""
+        trace = state.trace
+        if trace is not None:
+            return cls.traced_apply(trace, args, kwargs)
+        from tracegrad.autograd.custom import eager_apply
+
+        return eager_apply(cls, args, kwargs)
+
+    @classmethod
+    def traced_apply(cls, trace: Trace, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Any:
+        """Record the Function as a node whose body is the trace of its forward (or a call into Python)."""
+        from tracegrad.trace.custom import traced_apply
+
+        return traced_apply(cls, trace, args, kwargs)
+
+
+class Operation(Function):
+    """A built-in operation.
+
+    name:    its name in the textual IR.
+    forward: static, ndarrays (or Python numbers where weak) and static attrs to an ndarray or a tuple of them.
+    infer:   static, input Types and attrs to the output Type (or a tuple): NumPy's rules without values.
+    lower:   the loop meaning (ir/lowering.py); None means that compiled programs call back into `forward`.
+    saves:   per input, what its gradient reads: digits are input positions, "y" the output. `backward` finds these
+             in `ctx.inputs` and `ctx.output`; what is not saved is None there.
+    backward: static, `backward(ctx, *cotangents)` to one cotangent (or None) per input, written in operations. The
+             caller sums over broadcast dimensions and casts to the input's dtype.
+    """
+
+    name: ClassVar[str] = ""
+    lower: ClassVar[Lowering | None] = None
+    saves: ClassVar[tuple[str, ...]] = ()
+    differentiable: ClassVar[bool] = True
+    node_class: ClassVar[type[OperationNode]]
+
+    def __init_subclass__(cls, **kwargs: Any) -> None:
+        super().__init_subclass__(**kwargs)
+        cls.node_class = type(f"{cls.__name__}Backward0", (OperationNode,), {"__slots__": (), "function": cls})
+        if cls.__dict__.get("name"):
+            registry[cls.name] = cls
+
+    @staticmethod
+    def infer(*types: Type, **attrs: Any) -> Type | tuple[Type, ...]:
+        raise NotImplementedError
+
+    @classmethod
+    def saved_for(cls, needs: tuple[bool, ...]) -> str:
+        """What `backward` reads when the inputs marked in `needs` need a gradient."""
+        return "".join(saved for saved, needed in zip(cls.saves, needs, strict=False) if needed)
+
+    @classmethod
+    def apply(cls, *args: Any, **attrs: Any) -> Any:
+        """Tensors (or arrays and numbers) in; a Tensor out if any argument is one, else an ndarray."""
+        trace = state.trace
+        if trace is not None:
+            return cls.traced_apply(trace, args, attrs)
+        tensors = needs_grad = False
+        arrays = []
+        for arg in args:
+            if isinstance(arg, Tensor):
+                tensors = True
+                needs_grad = needs_grad or arg._requires_grad
+                arrays.append(arg._array)
+            else:
+                arrays.append(arg)
+        result = cls.forward(*arrays, **attrs)
+        if not tensors:
+            return result
+        return wrap_results(cls, args, attrs, result, needs_grad and state.grad_enabled and cls.differentiable)
+
+    @classmethod
+    def traced_apply(cls, trace: Trace, args: tuple[Any, ...], attrs: Mapping[str, Any]) -> Any:
+        if not any(isinstance(a, Tensor) for a in args):
+            return cls.forward(*args, **attrs)
+        return trace.apply(cls, args, attrs)
+
+
+def wrap_results(op: type[Operation], args: tuple[Any, ...], attrs: Mapping[str, Any], result: Any, record: bool) -> Any:
+    """Tensors over the result arrays, linked to a backward node where `record` asks for it."""
+    several = type(result) is tuple
+    outputs = tuple(Tensor._wrap(np.asarray(r)) for r in (result if several else (result,)))
+    if record:
+        link(op, args, attrs, outputs)
+    return outputs if several else outputs[0]
+
+
+def link(op: type[Operation], args: tuple[Any, ...], attrs: Mapping[str, Any], outputs: tuple[Tensor, ...]) -> None:
+    """Give the outputs that can have a gradient a backward node of `op`."""
+    node = op.node_class(args, MappingProxyType(dict(attrs)), outputs)
+    for position, out in enumerate(outputs):
+        if out.dtype.kind in "fc":
+            out._requires_grad, out.grad_fn, out._output_nr = True, node, position
+
+
+def operation(name: str) -> type[Operation]:
+    """The built-in operation of that IR name. Raises KeyError."""
+    return registry[name]
+
+
+RuleResult = tuple[Any, ...]
+Rule = Callable[..., Any]

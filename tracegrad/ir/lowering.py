@@ -1,0 +1,97 @@
+"""The five loop meanings an operation can have. An operation names one of them in its attribute `lower`.
+
+An operation without one (`lower = None`), or whose dtypes the emitter does not know (complex, float16), still runs in
+compiled programs: as a call back into its own NumPy `forward`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TypeAlias
+
+import numpy as np
+
+from tracegrad.ir.index import Piece
+from tracegrad.ir.types import Type
+
+
+def default_compute_dtype(inputs: tuple[Type, ...], output: Type) -> np.dtype:
+    """The dtype operands are cast to: the result's, or for predicates the operands' common one."""
+    if output.dtype.kind != "b" or all(t.dtype.kind == "b" for t in inputs):
+        return output.dtype
+    strong = [t.dtype for t in inputs if not t.weak]
+    weak = [t.dtype.type(0).item() for t in inputs if t.weak]
+    return np.result_type(*strong, *weak)
+
+
+@dataclass(frozen=True, slots=True)
+class Elementwise:
+    """`out[p] = scalar(in0[p], in1[p], …)` with NumPy's broadcasting; `scalar` names an entry of the emitter's table.
+
+    Operands are cast to `compute_dtype(input types, output type)` first; for `where` the first operand stays bool.
+    """
+
+    scalar: str
+    compute_dtype: Callable[[tuple[Type, ...], Type], np.dtype] = default_compute_dtype
+
+
+@dataclass(frozen=True, slots=True)
+class Reduction:
+    """`out[p] = combine over r of in[p, r]`; attrs hold `axis` (a sorted tuple of non-negative ints) and `keepdims`.
+
+    `combine` is one of add, multiply, maximum, minimum (both propagate NaN), logical_and, logical_or, and argmax or
+    argmin (first position along the one axis; NaN wins). Operands are cast to the output's dtype first (for argmax
+    and argmin they stay, for the logical ones they become bool).
+    """
+
+    combine: str
+
+
+@dataclass(frozen=True, slots=True)
+class IndexMap:
+    """Every output element is an element of some input, or `fill`.
+
+    `pieces(index, input types, output type, **attrs)` receives one Affine per output dimension and returns the Pieces
+    in order of precedence; where no piece applies the element is the attribute `fill` (default 0).
+    """
+
+    pieces: Callable[..., tuple[Piece, ...]]
+
+
+@dataclass(frozen=True, slots=True)
+class Reshape:
+    """Same elements in C order, other dimensions."""
+
+
+@dataclass(frozen=True, slots=True)
+class Gather:
+    """`out[i…, r…] = in0[in1[i…], …, inK[i…], r…]`: K integer arrays of one shape index the first K axes.
+
+    Negative indices count from the end; one out of range is NumPy's IndexError.
+    """
+
+
+@dataclass(frozen=True, slots=True)
+class ScatterAdd:
+    """The transpose of Gather: zeros of the attribute `shape`, then `out[in1[i…], …, inK[i…], r…] += in0[i…, r…]`."""
+
+
+@dataclass(frozen=True, slots=True)
+class Iota:
+    """`out[i] = start + step * i` along the attribute `axis`; attrs `start` and `step` are numbers."""
+
+
+@dataclass(frozen=True, slots=True)
+class Constant:
+    """The attribute `value`, an ndarray; 0-d constants become literals."""
+
+
+@dataclass(frozen=True, slots=True)
+class Library:
+    """A kernel of the emitter, called on whole buffers: `matmul` (BLAS) or `cumulative` (attr `combine`, `axis`)."""
+
+    kernel: str
+
+
+Lowering: TypeAlias = Elementwise | Reduction | IndexMap | Reshape | Gather | ScatterAdd | Iota | Constant | Library

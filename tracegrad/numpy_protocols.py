@@ -1,0 +1,66 @@
+"""How plain NumPy code reaches tracegrad: `__array_ufunc__` and `__array_function__` look operations up here.
+
+Modules of operations fill the two tables with the decorators below; nothing else decides what NumPy dispatches to.
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+import numpy as np
+
+from tracegrad.errors import UnsupportedError
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+ufuncs: dict[np.ufunc, Callable[..., Any]] = {}
+ufunc_methods: dict[tuple[np.ufunc, str], Callable[..., Any]] = {}
+functions: dict[Callable[..., Any], Callable[..., Any]] = {}
+
+
+def implements(*numpy_functions: Callable[..., Any]) -> Callable[[F], F]:
+    """Register the decorated function as what these NumPy functions (or ufuncs) mean for Tensors."""
+
+    def register(function: F) -> F:
+        for target in numpy_functions:
+            (ufuncs if isinstance(target, np.ufunc) else functions)[target] = function  # type: ignore[index]
+        return function
+
+    return register
+
+
+def array_ufunc(self: Any, ufunc: np.ufunc, method: str, *inputs: Any, **kwargs: Any) -> Any:
+    """Tensor.__array_ufunc__: np.exp(x), np.add(x, y, out=z), np.add.reduce(x), …"""
+    if method == "__call__":
+        function = ufuncs.get(ufunc)
+        if function is None:
+            raise _unsupported(f"np.{ufunc.__name__}", [u.__name__ for u in ufuncs])
+        if not kwargs:
+            return function(*inputs)
+        from tracegrad.ops.ufunc_arguments import call_with_arguments
+
+        return call_with_arguments(ufunc, function, inputs, kwargs)
+    reduction = ufunc_methods.get((ufunc, method))
+    if reduction is None:
+        raise _unsupported(f"np.{ufunc.__name__}.{method}", [f"{u.__name__}.{m}" for u, m in ufunc_methods])
+    return reduction(*inputs, **kwargs)
+
+
+def array_function(self: Any, func: Callable[..., Any], types: Any, args: Any, kwargs: Any) -> Any:
+    """Tensor.__array_function__: np.sum(x), np.concatenate([x, y]), np.linalg.solve(a, b), …"""
+    function = functions.get(func)
+    if function is None:
+        name = f"{func.__module__}.{func.__name__}".replace("numpy", "np", 1)
+        raise _unsupported(name, [f.__name__ for f in functions])
+    return function(*args, **kwargs)
+
+
+def _unsupported(name: str, known: list[str]) -> UnsupportedError:
+    near = difflib.get_close_matches(name.rsplit(".", 1)[-1], known, 3)
+    hint = f"near it there are: {', '.join(near)}; " if near else ""
+    return UnsupportedError(
+        f"{name} is not one of the functions tracegrad differentiates",
+        fix=hint + "write it with functions it has, or wrap the call in a tg.Function with its own backward",
+    )

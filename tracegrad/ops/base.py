@@ -1,0 +1,102 @@
+"""What families of operations share: NumPy's rules on types, and the normal form of axes."""
+
+from __future__ import annotations
+
+import functools
+import operator
+from collections.abc import Callable
+from typing import Any, ClassVar
+
+import numpy as np
+
+from tracegrad.errors import DTypeError, ShapeError
+from tracegrad.function import Operation
+from tracegrad.ir.dims import DimLike
+from tracegrad.ir.types import Type
+
+_WEAK = {"b": bool, "i": int, "f": float, "c": complex}
+
+
+def broadcast_shapes(*shapes: tuple[DimLike, ...]) -> tuple[DimLike, ...]:
+    """NumPy's broadcasting on dimensions that may be symbols (a symbol is never 1). Raises ShapeError."""
+    ndim = max(map(len, shapes), default=0)
+    out: list[DimLike] = [1] * ndim
+    for shape in shapes:
+        for position, dim in enumerate(shape, ndim - len(shape)):
+            if dim == 1 or dim == out[position]:
+                continue
+            if out[position] != 1:
+                raise ShapeError(
+                    "operands could not be broadcast together with shapes " + " ".join(map(shape_text, shapes)),
+                    fix="reshape one of them, or add axes with [:, None], so that each pair of sizes is equal or 1",
+                )
+            out[position] = dim
+    return tuple(out)
+
+
+def shape_text(shape: tuple[DimLike, ...]) -> str:
+    """(3, n) as NumPy writes a shape."""
+    return "(" + ", ".join(map(str, shape)) + ("," if len(shape) == 1 else "") + ")"
+
+
+def promotion_key(type: Type) -> Any:
+    """What stands for a type in NumPy's promotion: its dtype, or for a weak value the Python number type."""
+    return _WEAK[type.dtype.kind] if type.weak else type.dtype
+
+
+@functools.lru_cache(maxsize=4096)
+def _resolve(ufunc: np.ufunc, keys: tuple[Any, ...]) -> np.dtype:
+    if all(isinstance(k, type) for k in keys):
+        return np.asarray(ufunc(*(k(1) for k in keys))).dtype
+    keys = tuple(np.dtype(bool) if k is bool else k for k in keys)
+    return ufunc.resolve_dtypes((*keys, *(None,) * ufunc.nout))[ufunc.nin]
+
+
+def result_dtype(ufunc: np.ufunc, types: tuple[Type, ...]) -> np.dtype:
+    """The dtype NumPy's ufunc gives for operands of these types. Raises DTypeError."""
+    try:
+        return _resolve(ufunc, tuple(map(promotion_key, types)))
+    except TypeError as error:
+        names = ", ".join(str(t.dtype) for t in types)
+        raise DTypeError(
+            f"np.{ufunc.__name__} has no meaning for operands of dtype {names}",
+            fix="convert an operand with .astype",
+        ) from error
+
+
+class ElementwiseOperation(Operation):
+    """One scalar function of all operands, which broadcast. `ufunc` gives values and dtypes."""
+
+    ufunc: ClassVar[np.ufunc]
+
+    @classmethod
+    def forward(cls, *arrays: Any) -> Any:
+        return cls.ufunc(*arrays)
+
+    @classmethod
+    def infer(cls, *types: Type) -> Type:
+        dtype = result_dtype(cls.ufunc, types)
+        return Type(dtype, broadcast_shapes(*(t.shape for t in types)), all(t.weak for t in types))
+
+
+def normalize_axis(axis: Any, ndim: int) -> int:
+    """One axis as a non-negative int. Raises ShapeError (a ValueError) where it is out of range."""
+    position = operator.index(axis)
+    if not -ndim <= position < ndim:
+        raise ShapeError(f"axis {position} is out of bounds for an array of dimension {ndim}")
+    return position % ndim
+
+
+def normalize_axes(axis: Any, ndim: int) -> tuple[int, ...]:
+    """None (all), an int or a tuple of ints as a sorted tuple of non-negative ints without duplicates."""
+    if axis is None:
+        return tuple(range(ndim))
+    if not isinstance(axis, (tuple, list)):
+        return (normalize_axis(axis, ndim),)
+    axes = sorted(normalize_axis(a, ndim) for a in axis)
+    if len(set(axes)) != len(axes):
+        raise ShapeError(f"duplicate value in axis {tuple(axis)}")
+    return tuple(axes)
+
+
+Samples = Callable[[], list[Any]]

@@ -1,0 +1,214 @@
+"""The loop-nest vocabulary: what a scheduled program is made of, between the graph and LLVM.
+
+A `LoopProgram` is a list of buffers and a tree of statements. Scalars are named values in SSA form, except
+accumulators, which `Declare` starts at the identity of their operation and `Update` changes. `schedule.printer` writes
+a program as pseudo-Python, `schedule.verify` checks it, `schedule.evaluate` runs it slowly without the emitter.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, TypeAlias
+
+import numpy as np
+
+from tracegrad.ir.dims import DimLike
+from tracegrad.ir.graph import Location, no_attrs
+from tracegrad.ir.index import Affine, Bound, Index
+
+
+@dataclass(frozen=True, slots=True)
+class Buffer:
+    """A C-contiguous array. Roles: input, output, temp (in the workspace), local (small, private to one iteration of
+    the loop it is used in: a row buffer or accumulator array on the stack), constant (has `value`)."""
+
+    name: str
+    dtype: np.dtype
+    shape: tuple[DimLike, ...]
+    role: str
+    value: np.ndarray | None = field(default=None, compare=False)
+
+
+# ---- scalar expressions -------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Literal:
+    value: Any
+    dtype: np.dtype
+
+
+@dataclass(frozen=True, slots=True)
+class Name:
+    """A scalar defined by Let, or the present value of an accumulator."""
+
+    name: str
+    dtype: np.dtype
+
+
+@dataclass(frozen=True, slots=True)
+class Value:
+    """An index given by an integer scalar computed before (a gathered index): already non-negative and in range."""
+
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
+class Read:
+    """An element of a buffer. Where `when` does not hold nothing is read and the value is `fill`."""
+
+    buffer: str
+    index: tuple[Index | Value, ...]
+    dtype: np.dtype
+    when: tuple[Bound, ...] = ()
+    fill: Any = 0
+
+
+@dataclass(frozen=True, slots=True)
+class FromIndex:
+    """The value of an index expression, as a number."""
+
+    index: Index
+    dtype: np.dtype
+
+
+@dataclass(frozen=True, slots=True)
+class Apply:
+    """A scalar operation of the emitter's table; the arguments already have its operand dtype."""
+
+    op: str
+    args: tuple[Expr, ...]
+    dtype: np.dtype
+
+
+@dataclass(frozen=True, slots=True)
+class Cast:
+    """NumPy's astype on one element."""
+
+    arg: Expr
+    dtype: np.dtype
+
+
+@dataclass(frozen=True, slots=True)
+class Where:
+    """`inside` where every bound holds (and only there evaluated), else `outside`."""
+
+    when: tuple[Bound, ...]
+    inside: Expr
+    outside: Expr
+    dtype: np.dtype
+
+
+Expr: TypeAlias = Literal | Name | Read | FromIndex | Apply | Cast | Where
+
+# ---- statements ---------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Let:
+    name: str
+    value: Expr
+
+
+@dataclass(frozen=True, slots=True)
+class Store:
+    buffer: str
+    index: tuple[Index | Value, ...]
+    value: Expr
+
+
+@dataclass(frozen=True, slots=True)
+class Declare:
+    """A scalar accumulator, set to the identity of `combine` (add, multiply, maximum, minimum, logical_and, …)."""
+
+    name: str
+    combine: str
+    dtype: np.dtype
+
+
+@dataclass(frozen=True, slots=True)
+class Update:
+    name: str
+    combine: str
+    value: Expr
+
+
+@dataclass(frozen=True, slots=True)
+class Fill:
+    """Every element of the buffer set to the identity of `combine`: an array accumulator, or zeros (add)."""
+
+    buffer: str
+    combine: str
+
+
+@dataclass(frozen=True, slots=True)
+class UpdateAt:
+    buffer: str
+    index: tuple[Index | Value, ...]
+    combine: str
+    value: Expr
+
+
+@dataclass(frozen=True, slots=True)
+class Check:
+    """`index` (an integer scalar's name) must lie in [-extent, extent): else the program stops with an IndexError
+    that names this axis and extent. Defines `name`, the same index made non-negative."""
+
+    name: str
+    index: Expr
+    extent: DimLike
+    axis: int
+    location: Location | None = field(default=None, compare=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Loop:
+    """`for var in range(extent)`.
+
+    Kinds: "serial"; "unroll" (constant extent, at most 8); "parallel" (outermost only: iterations are cut into chunks
+    whose borders depend on the sizes alone; the accumulators and buffers in `reduced`, declared or filled before the
+    loop, get one partial per chunk, combined in order).
+    """
+
+    var: str
+    extent: DimLike
+    body: tuple[Stmt, ...]
+    kind: str = "serial"
+    reduced: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """A library kernel on whole buffers: `matmul`, `cumulative`, or `host` (attrs hold the node to run in Python)."""
+
+    kernel: str
+    inputs: tuple[str, ...]
+    outputs: tuple[str, ...]
+    attrs: Mapping[str, Any] = field(default_factory=no_attrs)
+    location: Location | None = field(default=None, compare=False)
+
+
+Stmt: TypeAlias = Let | Store | Declare | Update | Fill | UpdateAt | Check | Loop | Call
+
+
+@dataclass(frozen=True, slots=True)
+class LoopProgram:
+    """`inputs` and `outputs` name buffers in the order of the graph's; an output may be an input's name or stand
+    twice (the wrapper then returns a copy). `sizes` says where each symbol is found: (input position, axis)."""
+
+    name: str
+    buffers: tuple[Buffer, ...]
+    inputs: tuple[str, ...]
+    outputs: tuple[str, ...]
+    body: tuple[Stmt, ...]
+    sizes: Mapping[str, tuple[int, int]] = field(default_factory=no_attrs)
+
+    def buffer(self, name: str) -> Buffer:
+        return next(b for b in self.buffers if b.name == name)
+
+
+__all__ = [
+    "Affine", "Apply", "Bound", "Buffer", "Call", "Cast", "Check", "Declare", "Expr", "Fill", "FromIndex", "Index",
+    "Let", "Literal", "Loop", "LoopProgram", "Name", "Read", "Stmt", "Store", "Update", "UpdateAt", "Value", "Where",
+]  # fmt: skip

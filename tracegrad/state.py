@@ -1,0 +1,88 @@
+"""What is on or off at the moment, per thread: the active trace, gradient recording, eager execution."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import threading
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from tracegrad.trace.tracer import Trace
+
+
+class State(threading.local):
+    """`trace` records every Function while it is not None; `eager` makes decorated functions run undecorated."""
+
+    trace: Trace | None = None
+    grad_enabled: bool = True
+    eager: bool = os.environ.get("TRACEGRAD_EAGER", "") not in ("", "0")
+
+
+state = State()
+
+
+@contextlib.contextmanager
+def setting(**values: object) -> Iterator[None]:
+    """The given attributes of `state` inside the block, their former values after it."""
+    former = {name: getattr(state, name) for name in values}
+    for name, value in values.items():
+        setattr(state, name, value)
+    try:
+        yield
+    finally:
+        for name, value in former.items():
+            setattr(state, name, value)
+
+
+@contextlib.contextmanager
+def eager() -> Iterator[None]:
+    """Inside the block decorated functions run operation by operation: print, pdb and np.errstate work there."""
+    with setting(eager=True):
+        yield
+
+
+class set_grad_enabled(contextlib.ContextDecorator):
+    """Recording of gradients on or off, as a call, a context manager or a decorator."""
+
+    def __init__(self, mode: bool):
+        self.former, self.mode = state.grad_enabled, mode
+        state.grad_enabled = mode
+
+    def __enter__(self) -> None:
+        state.grad_enabled = self.mode
+
+    def __exit__(self, *exception: object) -> None:
+        state.grad_enabled = self.former
+
+
+class _GradMode(contextlib.ContextDecorator):
+    mode = True
+
+    def __init__(self) -> None:
+        self.former: list[bool] = []
+
+    def __enter__(self) -> None:
+        self.former.append(state.grad_enabled)
+        state.grad_enabled = self.mode
+
+    def __exit__(self, *exception: object) -> None:
+        state.grad_enabled = self.former.pop()
+
+
+class no_grad(_GradMode):
+    """Operations inside are not recorded; as a context manager or a decorator (`@no_grad()`)."""
+
+    mode = False
+
+
+class enable_grad(_GradMode):
+    """Operations inside are recorded again, within an outer `no_grad`."""
+
+    mode = True
+
+
+def is_grad_enabled() -> bool:
+    """Whether operations are recorded for `backward` at the moment."""
+    return state.grad_enabled

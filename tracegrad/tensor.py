@@ -1,0 +1,168 @@
+"""Tensor: an array that remembers how it was computed; eager over an ndarray, traced over a value of a graph.
+
+Its operators and NumPy-like methods are attached by `tracegrad.ops.methods`, the autograd ones by
+`tracegrad.autograd.tensor_methods`, so that this module depends on nothing that computes.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from tracegrad.errors import AutogradError
+from tracegrad.ir.graph import Var
+from tracegrad.ir.types import Type
+
+if TYPE_CHECKING:
+    from tracegrad.trace.tracer import Trace
+
+
+class Meta:
+    """What few Tensors have: a gradient, hooks, a version counter shared with their views, a base."""
+
+    __slots__ = ("base", "grad", "hooks", "post_hooks", "retains_grad", "version", "view_reason")
+
+    def __init__(self) -> None:
+        self.grad: Tensor | None = None
+        self.version: list[int] = [0]
+        self.hooks: Any = None
+        self.post_hooks: Any = None
+        self.retains_grad = False
+        self.base: Tensor | None = None
+        self.view_reason: str | None = None
+
+
+class Tensor:
+    """A NumPy array with `requires_grad`, `grad` and `grad_fn`. Make one with `tg.tensor`.
+
+    While a function is traced its Tensors stand for values of the graph: shape and dtype are known, numbers are
+    computed when Python looks at them.
+    """
+
+    __slots__ = ("__weakref__", "_array", "_meta", "_output_nr", "_requires_grad", "_trace", "_var", "grad_fn")
+
+    _array: np.ndarray | None
+    _requires_grad: bool
+    grad_fn: Any
+    _output_nr: int
+    _meta: Meta | None
+    _trace: Trace
+    _var: Var
+
+    def __init__(self, data: Any, requires_grad: bool = False, dtype: Any = None):
+        array = np.array(data.detach()._array if isinstance(data, Tensor) else data, dtype=dtype)
+        self._array = check_array(array)
+        self._requires_grad = False
+        self.grad_fn = None
+        self._output_nr = 0
+        self._meta = None
+        if requires_grad:
+            self.requires_grad = True
+
+    @classmethod
+    def _wrap(cls, array: np.ndarray) -> Tensor:
+        """A leaf over this very array, not a copy."""
+        self = object.__new__(Tensor)
+        self._array = array
+        self._requires_grad = False
+        self.grad_fn = None
+        self._output_nr = 0
+        self._meta = None
+        return self
+
+    @classmethod
+    def _traced(cls, trace: Trace, var: Var) -> Tensor:
+        """The Tensor that stands for `var` of `trace`."""
+        self = object.__new__(Tensor)
+        self._array = None
+        self._trace = trace
+        self._var = var
+        self._requires_grad = False
+        self.grad_fn = None
+        self._output_nr = 0
+        self._meta = None
+        return self
+
+    # ---- what it is ------------------------------------------------------------------------------------------------
+
+    @property
+    def is_traced(self) -> bool:
+        """Whether it stands for a value of a graph that is being recorded."""
+        return self._array is None
+
+    @property
+    def type(self) -> Type:
+        """dtype and dimensions, in the terms of the IR."""
+        array = self._array
+        return self._var.type if array is None else Type(array.dtype, array.shape)
+
+    @property
+    def dtype(self) -> np.dtype:
+        return self._var.type.dtype if self._array is None else self._array.dtype
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        return self._var.type.shape if self._array is None else self._array.shape  # type: ignore[return-value]
+
+    @property
+    def ndim(self) -> int:
+        return len(self.shape)
+
+    @property
+    def size(self) -> int:
+        return self._var.type.size if self._array is None else self._array.size  # type: ignore[return-value]
+
+    def _value(self) -> np.ndarray:
+        """The numbers: the array itself, or for a traced Tensor what the trace computes for it."""
+        return self._trace.value(self._var) if self._array is None else self._array
+
+    # ---- autograd state --------------------------------------------------------------------------------------------
+
+    def _ensure_meta(self) -> Meta:
+        if self._meta is None:
+            self._meta = Meta()
+        return self._meta
+
+    @property
+    def requires_grad(self) -> bool:
+        return self._requires_grad
+
+    @requires_grad.setter
+    def requires_grad(self, value: bool) -> None:
+        if self.grad_fn is not None:
+            if not value:
+                raise AutogradError(
+                    "only leaf Tensors can change requires_grad; this one was computed from others",
+                    fix="use `.detach()` to get the value without its history",
+                )
+            return
+        if value and self.dtype.kind not in "fc":
+            raise AutogradError(
+                f"a Tensor of dtype {self.dtype} cannot require gradients; "
+                "only Tensors of floating point and complex dtype can",
+                fix="make it a float, for example with dtype=float",
+            )
+        self._requires_grad = bool(value)
+
+    @property
+    def is_leaf(self) -> bool:
+        """Whether no recorded operation made it."""
+        return self.grad_fn is None
+
+    @property
+    def _version(self) -> int:
+        """How often it was modified in place, counted together with all views of the same memory."""
+        return 0 if self._meta is None else self._meta.version[0]
+
+
+def check_array(array: np.ndarray) -> np.ndarray:
+    """`array` itself if its dtype is a number or bool. Raises DTypeError for object, string, datetime, …"""
+    if array.dtype.kind not in "biufc":
+        from tracegrad.errors import DTypeError
+
+        raise DTypeError(
+            f"an array of dtype {array.dtype} holds no numbers that tracegrad could compute with",
+            fix="pass an array of floats, integers or bools; a list of Tensors goes through np.stack or tg.stack",
+        )
+    return array

@@ -1,0 +1,1 @@
+"""Tracing: running the user's function once and recording what it does."""

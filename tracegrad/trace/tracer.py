@@ -1,0 +1,236 @@
+"""The trace: nodes recorded while the user's function runs, and their values, computed when Python looks at them.
+
+Recording needs only types; numbers are computed by the interpreter on demand (a print, an `if`, a `float`), and kept.
+So a trace costs little memory, yet behaves as the real forward run it stands for.
+"""
+
+from __future__ import annotations
+
+import itertools
+import sys
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from tracegrad.errors import ArgumentError, user_location
+from tracegrad.function import Operation, link
+from tracegrad.ir.graph import NO_ATTRS, Graph, Location, Node, Var
+from tracegrad.ir.interpret import run_node
+from tracegrad.ir.types import Type
+from tracegrad.ops.constant import Constant
+from tracegrad.ops.stop import StopGradient
+from tracegrad.state import state
+from tracegrad.tensor import Tensor, check_array
+
+_PYTHON_NUMBERS = (bool, int, float, complex)
+
+
+class Trace:
+    """One recording. `parent` is the trace it was started in; values of the parent become captured inputs here.
+
+    `differentiated` are the inputs a gradient is wanted for: turning what depends on them into a plain number is an
+    error. `guards` are (value, number) pairs: the trace is right only for calls in which the value is that number.
+    """
+
+    def __init__(self, name: str, parent: Trace | None = None):
+        self.name, self.parent = name, parent
+        self.inputs: list[Var] = []
+        self.nodes: list[Node] = []
+        self.definitions: dict[Var, Node] = {}
+        self.values: dict[Var, Any] = {}
+        self.sources: dict[Var, Tensor] = {}
+        self.captured: dict[Var, np.ndarray | Tensor] = {}
+        self.differentiated: set[Var] = set()
+        self.guards: list[tuple[Var, Any]] = []
+        self.finished = False
+        self._capture_of: dict[int, Var] = {}
+        self._constants: dict[tuple[type, Any], Var] = {}
+        self._names = itertools.count()
+
+    # ---- inputs ----------------------------------------------------------------------------------------------------
+
+    def add_input(self, type: Type, name: str = "", value: Any = None, source: Tensor | None = None) -> Tensor:
+        """A Tensor for a new input. Its number is `value`, or what the outer Tensor `source` has, or unknown."""
+        var = Var(type, name)
+        self.inputs.append(var)
+        if value is not None:
+            self.values[var] = value
+        if source is not None:
+            self.sources[var] = source
+        return Tensor._traced(self, var)
+
+    def lift(self, value: Any) -> Var:
+        """The value of this trace that stands for an operand: a Tensor, an array or a number."""
+        if isinstance(value, Tensor):
+            if value._array is None and value._trace is self:
+                return value._var
+            return self._capture(value)
+        if type(value) in _PYTHON_NUMBERS:
+            return self._constant(np.asarray(value), (type(value), repr(value)), weak=True)
+        if isinstance(value, np.ndarray) and value.ndim:
+            return self._capture(value)
+        array = check_array(np.asarray(value))
+        if array.ndim:
+            return self._capture(array)
+        return self._constant(array, (array.dtype.type, array.tobytes()), weak=False)
+
+    def _constant(self, array: np.ndarray, key: tuple[type, Any], weak: bool) -> Var:
+        """0-d numbers: one node per distinct number; the key is by bits, so that 0.0 and -0.0 stay apart."""
+        var = self._constants.get(key)
+        if var is None:
+            var = Var(Type(array.dtype, (), weak))
+            self._record(Node(Constant, (), (var,), {"value": array, "weak": weak}, (), None))
+            self._constants[key] = var
+            self.values[var] = array.item() if weak else array
+        return var
+
+    def _capture(self, value: np.ndarray | Tensor) -> Var:
+        """An array or Tensor from outside: a hidden input, read afresh at each call."""
+        if isinstance(value, Tensor) and value._array is None and value._trace.finished:
+            raise ArgumentError(
+                "a Tensor of a traced function was used after that function had returned",
+                fix="return it from the function instead of keeping it in a global, a list or an attribute",
+            )
+        var = self._capture_of.get(id(value))
+        if var is None:
+            if isinstance(value, Tensor):
+                var = Var(value.type)
+                self.sources[var] = value
+            else:
+                check_array(value)
+                var = Var(Type(value.dtype.newbyteorder("="), value.shape))
+                self.values[var] = value
+            self.captured[var] = value
+            self._capture_of[id(value)] = var
+        return var
+
+    # ---- recording -------------------------------------------------------------------------------------------------
+
+    def _record(self, node: Node) -> None:
+        self.nodes.append(node)
+        for out in node.outputs:
+            self.definitions[out] = node
+
+    def emit(
+        self,
+        op: Any,
+        inputs: tuple[Var, ...],
+        types: tuple[Type, ...],
+        attrs: Mapping[str, Any] = NO_ATTRS,
+        bodies: tuple[Graph, ...] = (),
+        location: Location | None = None,
+    ) -> tuple[Tensor, ...]:
+        """Record one node and return Tensors for its outputs."""
+        outputs = tuple(map(Var, types))
+        self._record(Node(op, inputs, outputs, attrs, bodies, location))
+        return tuple(Tensor._traced(self, out) for out in outputs)
+
+    def apply(self, op: type[Operation], args: tuple[Any, ...], attrs: Mapping[str, Any]) -> Any:
+        """Record a built-in operation on Tensors, arrays and numbers."""
+        inputs = tuple(map(self.lift, args))
+        inferred = op.infer(*(v.type for v in inputs), **attrs)
+        several = type(inferred) is tuple
+        types = inferred if several else (inferred,)
+        outputs = self.emit(op, inputs, types, attrs, (), user_location())
+        if not state.grad_enabled:
+            outputs = tuple(
+                self.emit(StopGradient, (o._var,), (o._var.type,), NO_ATTRS, (), None)[0] if o._var.type.inexact else o
+                for o in outputs
+            )
+        elif op.differentiable and any(isinstance(a, Tensor) and a._requires_grad for a in args):
+            link(op, args, attrs, outputs)
+        return outputs if several else outputs[0]
+
+    # ---- values ----------------------------------------------------------------------------------------------------
+
+    def value(self, var: Var) -> Any:
+        """The number(s) `var` has in this run. Raises ArgumentError where the trace is symbolic."""
+        values = self.values
+        stack = [var]
+        while stack:
+            wanted = stack[-1]
+            if wanted in values:
+                stack.pop()
+                continue
+            node = self.definitions.get(wanted)
+            if node is None:
+                values[wanted] = self._source_value(wanted)
+                continue
+            missing = [v for v in node.inputs if v not in values]
+            if missing:
+                stack.extend(missing)
+                continue
+            for out, result in zip(node.outputs, run_node(node, [values[v] for v in node.inputs]), strict=True):
+                values[out] = result
+        return values[var]
+
+    def _source_value(self, var: Var) -> Any:
+        source = self.sources.get(var)
+        if source is None:
+            raise ArgumentError(
+                "this value is symbolic here: it has a shape and a dtype, but no number that Python could look at",
+                fix="use np.where or tg.cond instead of a Python decision on it",
+            )
+        with_trace = source._value()
+        return with_trace.item() if var.type.weak else with_trace
+
+    def depends_on_differentiated(self, var: Var) -> bool:
+        """Whether a gradient is wanted for an input that `var` was computed from, here or in an outer trace."""
+        seen, stack = {var}, [var]
+        while stack:
+            v = stack.pop()
+            if v in self.differentiated:
+                return True
+            source = self.sources.get(v)
+            if source is not None:
+                if source._requires_grad:
+                    return True
+                if source._array is None and source._trace.depends_on_differentiated(source._var):
+                    return True
+            node = self.definitions.get(v)
+            if node is not None and node.op is not StopGradient:
+                for i in node.inputs:
+                    if i not in seen:
+                        seen.add(i)
+                        stack.append(i)
+        return False
+
+    # ---- the result ------------------------------------------------------------------------------------------------
+
+    def finish(self, outputs: tuple[Var, ...]) -> tuple[Graph, list[np.ndarray | Tensor]]:
+        """The graph, whose inputs are the declared ones and then the captured ones, and what was captured.
+
+        A captured array that nobody but the trace refers to can never change: it becomes a constant of the graph.
+        """
+        self.finished = True
+        self._capture_of.clear()
+        constants: list[Node] = []
+        kept: list[Var] = []
+        captured: list[np.ndarray | Tensor] = []
+        for var in list(self.captured):
+            value = self.captured.pop(var)
+            self.values.pop(var, None)
+            if isinstance(value, np.ndarray) and _is_ours_alone(value):
+                native = np.ascontiguousarray(value, dtype=var.type.dtype)
+                constants.append(Node(Constant, (), (var,), {"value": native, "weak": False}))
+            else:
+                kept.append(var)
+                captured.append(value)
+        graph = Graph((*self.inputs, *kept), (*constants, *self.nodes), outputs, self.name)
+        return graph, captured
+
+
+def _is_ours_alone(value: np.ndarray) -> bool:
+    # References here: the caller's local, this parameter, getrefcount's argument.
+    return value.base is None and value.flags.owndata and sys.getrefcount(value) <= 4
+
+
+def splice(trace: Trace, graph: Graph, args: tuple[Var, ...]) -> tuple[Var, ...]:
+    """Append a graph's nodes to a trace with its inputs replaced by `args`; the values of its outputs."""
+    env = dict(zip(graph.inputs, args, strict=True))
+    for node in graph.nodes:
+        outputs = tuple(Var(o.type, o.name) for o in node.outputs)
+        env.update(zip(node.outputs, outputs, strict=True))
+        trace._record(Node(node.op, tuple(env[v] for v in node.inputs), outputs, node.attrs, node.bodies, node.location))
+    return tuple(env[v] for v in graph.outputs)
