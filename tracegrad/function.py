@@ -7,7 +7,7 @@ class with PyTorch's contract: `forward(ctx, *args)` and `backward(ctx, *grads)`
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -34,6 +34,7 @@ class Function:
     """
 
     name: ClassVar[str] = "function"
+    differentiable: ClassVar[bool] = True
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)
@@ -85,7 +86,6 @@ class Operation(Function):
     name: ClassVar[str] = ""
     lower: ClassVar[Lowering | None] = None
     saves: ClassVar[tuple[str, ...]] = ()
-    differentiable: ClassVar[bool] = True
     node_class: ClassVar[type[OperationNode]]
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
@@ -150,7 +150,3 @@ def link(op: type[Operation], args: tuple[Any, ...], attrs: Mapping[str, Any], o
 def operation(name: str) -> type[Operation]:
     """The built-in operation of that IR name. Raises KeyError."""
     return registry[name]
-
-
-RuleResult = tuple[Any, ...]
-Rule = Callable[..., Any]

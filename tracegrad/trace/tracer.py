@@ -44,6 +44,7 @@ class Trace:
         self.differentiated: set[Var] = set()
         self.guards: list[tuple[Var, Any]] = []
         self.finished = False
+        self.location: Location | None = None  # stands in for the user's line while an adjoint is derived
         self._capture_of: dict[int, Var] = {}
         self._constants: dict[tuple[type, Any], Var] = {}
         self._names = itertools.count()
@@ -132,7 +133,7 @@ class Trace:
         inferred = op.infer(*(v.type for v in inputs), **attrs)
         several = type(inferred) is tuple
         types = inferred if several else (inferred,)
-        outputs = self.emit(op, inputs, types, attrs, (), user_location())
+        outputs = self.emit(op, inputs, types, attrs, (), self.location or user_location())
         if not state.grad_enabled:
             outputs = tuple(
                 self.emit(StopGradient, (o._var,), (o._var.type,), NO_ATTRS, (), None)[0] if o._var.type.inexact else o

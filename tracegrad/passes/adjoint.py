@@ -1,0 +1,119 @@
+"""The adjoint of a graph, as a graph: each node's own `backward`, run on symbolic values in reverse order.
+
+Only values on a path from a differentiated input to a seeded output take part (activity analysis); `backward` sees
+which inputs those are in `ctx.needs_input_grad`. Differentiating the result again gives second order. The method is
+reverse accumulation (Griewank & Walther, Evaluating Derivatives, ch. 3.2).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from tracegrad.ir.graph import Graph, Node, Var
+from tracegrad.ir.types import Type
+from tracegrad.ops.arithmetic import Add
+from tracegrad.ops.cotangent import fit, zeros
+from tracegrad.state import setting
+from tracegrad.tensor import Tensor
+from tracegrad.trace.tracer import Trace
+
+
+@dataclass(frozen=True, slots=True)
+class SymbolicContext:
+    """The `ctx` of a built-in operation's backward while the adjoint is derived: everything is there, as symbols."""
+
+    inputs: tuple[Tensor, ...]
+    outputs: tuple[Tensor, ...]
+    attrs: Mapping[str, Any]
+    types: tuple[Type, ...]
+    needs_input_grad: tuple[bool, ...]
+
+    @property
+    def output(self) -> Tensor:
+        return self.outputs[0]
+
+
+def adjoint(graph: Graph, wrt: Sequence[int], seeds: Sequence[int]) -> tuple[Graph, tuple[bool, ...]]:
+    """The graph that also pulls cotangents back.
+
+    `wrt` are positions of inputs, `seeds` positions of outputs. The result has one more input per seed, its cotangent,
+    and one more output per `wrt`, the cotangent of that input (zeros where the outputs do not depend on it). Second:
+    per `wrt`, whether any output depends on it.
+    """
+    trace = Trace(graph.name)
+    trace.inputs.extend(graph.inputs)
+    for node in graph.nodes:
+        trace._record(node)
+    cotangents: dict[Var, Tensor] = {}
+    wanted = {graph.inputs[i] for i in wrt}
+    with setting(trace=trace, grad_enabled=True):
+        for position in seeds:
+            out = graph.outputs[position]
+            seed = trace.add_input(Type(out.type.dtype, out.type.shape), "seed")
+            accumulate(cotangents, out, seed)
+        pullback(trace, graph.nodes, cotangents, wanted)
+        results = []
+        for position in wrt:
+            var = graph.inputs[position]
+            found = cotangents.get(var)
+            results.append(trace.lift(zeros(var.type) if found is None else found))
+    outputs = (*graph.outputs, *results)
+    depends = tuple(graph.inputs[i] in cotangents for i in wrt)
+    return Graph(tuple(trace.inputs), tuple(trace.nodes), outputs, graph.name), depends
+
+
+def pullback(
+    trace: Trace, nodes: Sequence[Node], cotangents: dict[Var, Tensor], wanted: set[Var]
+) -> dict[Var, Tensor]:
+    """Run the adjoints of `nodes` backwards under the active trace, which has them recorded.
+
+    `cotangents` holds those of the results and gains one for each active value; `wanted` are the values to reach.
+    """
+    active = active_values(nodes, wanted)
+    for node in reversed(nodes):
+        if not any(out in cotangents for out in node.outputs):
+            continue
+        needs = tuple(v in active for v in node.inputs)
+        if not any(needs):
+            continue
+        incoming = tuple(cotangents[out] if out in cotangents else None for out in node.outputs)
+        trace.location = node.location
+        for var, needed, g in zip(node.inputs, needs, _backward(trace, node, needs, incoming), strict=True):
+            if needed and g is not None:
+                accumulate(cotangents, var, g)
+    trace.location = None
+    return cotangents
+
+
+def accumulate(cotangents: dict[Var, Tensor], var: Var, g: Any) -> None:
+    """Add a cotangent of `var` to what is there, after fitting it to the value's shape and dtype."""
+    g = fit(g, var.type)
+    former = cotangents.get(var)
+    cotangents[var] = g if former is None else Add.apply(former, g)
+
+
+def active_values(nodes: Sequence[Node], wanted: set[Var]) -> set[Var]:
+    """The values that depend differentiably on a wanted one."""
+    active = {v for v in wanted if v.type.inexact}
+    for node in nodes:
+        if node.op.differentiable and any(v in active for v in node.inputs):
+            active.update(out for out in node.outputs if out.type.inexact)
+    return active
+
+
+def _backward(
+    trace: Trace, node: Node, needs: tuple[bool, ...], incoming: tuple[Tensor | None, ...]
+) -> tuple[Any, ...]:
+    symbols = tuple(Tensor._traced(trace, v) for v in node.inputs)
+    results = tuple(Tensor._traced(trace, v) for v in node.outputs)
+    if hasattr(node.op, "backward_symbolic"):
+        return node.op.backward_symbolic(node, symbols, results, needs, incoming)
+    cotangents = tuple(
+        zeros(out.type) if g is None and out.type.inexact else g
+        for g, out in zip(incoming, node.outputs, strict=True)
+    )
+    context = SymbolicContext(symbols, results, node.attrs, tuple(v.type for v in node.inputs), needs)
+    grads = node.op.backward(context, *cotangents)
+    return grads if type(grads) is tuple else (grads,)
