@@ -21,13 +21,17 @@ from tracegrad.ir.index import Affine, Bound, Index
 @dataclass(frozen=True, slots=True)
 class Buffer:
     """A C-contiguous array. Roles: input, output, temp (in the workspace), local (small, private to one iteration of
-    the loop it is used in: a row buffer or accumulator array on the stack), constant (has `value`)."""
+    the loop it is used in: a row buffer or accumulator array on the stack), constant (has `value`).
+
+    A buffer with `alias` owns no memory: it is the buffer of that name (any role, never an alias itself) seen with
+    other dimensions, of the same number of elements in C order. Its own role repeats that of the other."""
 
     name: str
     dtype: np.dtype
     shape: tuple[DimLike, ...]
     role: str
     value: np.ndarray | None = field(default=None, compare=False)
+    alias: str = ""
 
 
 # ---- scalar expressions -------------------------------------------------------------------------------------------
