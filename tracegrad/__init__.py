@@ -1,0 +1,1 @@
+"""tracegrad: a compiler for gradients of NumPy code on CPUs."""

@@ -1,0 +1,1 @@
+"""Transformations of functions: jit, grad, value_and_grad."""

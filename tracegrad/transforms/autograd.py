@@ -1,0 +1,139 @@
+"""A graph as one operation of eager autograd: what lets `.backward()` go through a compiled function."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from tracegrad.autograd.node import BackwardNode
+from tracegrad.errors import AutogradError
+from tracegrad.ir.graph import Graph, Var
+from tracegrad.passes.adjoint import adjoint
+from tracegrad.state import state
+from tracegrad.tensor import Tensor
+from tracegrad.transforms.program import Program
+
+
+class GraphFunction:
+    """A graph that can be applied to Tensors with a gradient.
+
+    The forward program returns the residuals of the backward program beside the results, so nothing is computed
+    twice. Where the backward itself is to be differentiated, it runs as a GraphFunction of inputs and cotangents.
+    """
+
+    def __init__(self, graph: Graph):
+        self.graph = graph
+        self.plain: Program | None = None
+        self._derived: dict[tuple[int, ...], _Derivative] = {}
+
+    def __call__(self, inputs: Sequence[Any]) -> tuple[Any, ...]:
+        """Results as Tensors, linked to the inputs that require a gradient."""
+        wrt = tuple(i for i, x in enumerate(inputs) if isinstance(x, Tensor) and x._requires_grad)
+        if not wrt or not state.grad_enabled:
+            if self.plain is None:
+                self.plain = Program(self.graph)
+            return tuple(Tensor._wrap(np.asarray(r)) for r in self.plain(*inputs))
+        derivative = self._derived.get(wrt)
+        if derivative is None:
+            derivative = self._derived[wrt] = _Derivative(self.graph, wrt)
+        return derivative.apply(inputs)
+
+
+class _Derivative:
+    """Forward and backward program of a graph for one set of differentiated inputs."""
+
+    def __init__(self, graph: Graph, wrt: tuple[int, ...]):
+        self.wrt = wrt
+        self.seeds = tuple(i for i, v in enumerate(graph.outputs) if v.type.inexact)
+        self.joint, self.depends = adjoint(graph, wrt, self.seeds)
+        self.n_inputs, self.n_outputs = len(graph.inputs), len(graph.outputs)
+        forward, backward, self.residuals = split(graph, self.joint)
+        self.forward, self.backward = Program(forward), Program(backward)
+        self.differentiable: GraphFunction | None = None
+
+    def apply(self, inputs: Sequence[Any]) -> tuple[Tensor, ...]:
+        results = self.forward(*inputs)
+        outputs = tuple(Tensor._wrap(r) for r in results[: self.n_outputs])
+        node = GraphBackward(self, inputs, results[self.n_outputs :], outputs)
+        for position in self.seeds:
+            out = outputs[position]
+            out._requires_grad, out.grad_fn, out._output_nr = True, node, position
+        return outputs
+
+    def differentiable_backward(self, inputs: Sequence[Any], cotangents: Sequence[Any]) -> tuple[Any, ...]:
+        if self.differentiable is None:
+            graph = self.joint
+            self.differentiable = GraphFunction(graph.with_nodes(graph.nodes, graph.outputs[self.n_outputs :]))
+        return self.differentiable([*inputs, *cotangents])
+
+
+class GraphBackward(BackwardNode):
+    """The backward node of a compiled function."""
+
+    __slots__ = ("derivative", "inputs", "released", "residuals", "versions")
+
+    def __init__(self, derivative: _Derivative, inputs: Sequence[Any], residuals: Sequence[Any], outputs: Sequence[Tensor]):
+        super().__init__(tuple(inputs), tuple(o.type for o in outputs))
+        self.derivative, self.inputs, self.residuals = derivative, tuple(inputs), tuple(residuals)
+        self.versions = tuple(x._version if isinstance(x, Tensor) else 0 for x in inputs)
+        self.released = False
+
+    def run(self, cotangents: tuple[Tensor | None, ...]) -> tuple[Tensor | None, ...]:
+        if self.released:
+            raise AutogradError(
+                "cannot go backward through the graph a second time: what was saved for it has been freed",
+                fix="pass retain_graph=True to the first backward() or autograd.grad()",
+            )
+        for x, version in zip(self.inputs, self.versions, strict=True):
+            if isinstance(x, Tensor) and x._version != version:
+                raise AutogradError(
+                    "one of the variables needed for gradient computation has been modified by an inplace operation: "
+                    f"an input of a compiled function is at version {x._version}, expected {version}",
+                    fix="modify a copy (`x = x.clone()`), or modify it after backward()",
+                )
+        derivative = self.derivative
+        seeds = []
+        for position in derivative.seeds:
+            g, out = cotangents[position], self.output_types[position]
+            seeds.append(Tensor._wrap(np.zeros(out.shape, out.dtype)) if g is None else g)
+        if state.grad_enabled:
+            grads = derivative.differentiable_backward(self.inputs, seeds)
+        else:
+            grads = tuple(Tensor._wrap(r) for r in derivative.backward(*self.residuals, *seeds))
+        result: list[Tensor | None] = [None] * len(self.inputs)
+        for position, g, depends in zip(derivative.wrt, grads, derivative.depends, strict=True):
+            if depends:
+                result[position] = g
+        return tuple(result)
+
+    def release(self) -> None:
+        self.released = True
+        self.inputs = self.residuals = ()
+
+
+def split(primal: Graph, joint: Graph) -> tuple[Graph, Graph, tuple[Var, ...]]:
+    """The joint graph of `adjoint` cut into forward (results and residuals) and backward (residuals and seeds)."""
+    n_nodes, n_inputs, n_outputs = len(primal.nodes), len(primal.inputs), len(primal.outputs)
+    adjoint_nodes, grads = joint.nodes[n_nodes:], joint.outputs[n_outputs:]
+    seeds = joint.inputs[n_inputs:]
+    needed = _live(adjoint_nodes, grads)
+    constants = tuple(node for node in primal.nodes if not node.inputs and node.outputs[0] in needed)
+    local = {v for node in constants for v in node.outputs} | set(seeds)
+    local.update(v for node in adjoint_nodes for v in node.outputs)
+    residuals = tuple(
+        v for v in (*primal.inputs, *(o for node in primal.nodes for o in node.outputs)) if v in needed and v not in local
+    )
+    forward = Graph(primal.inputs, primal.nodes, (*primal.outputs, *residuals), primal.name)
+    backward = Graph((*residuals, *seeds), (*constants, *adjoint_nodes), grads, f"{primal.name}_backward")
+    return forward, backward, residuals
+
+
+def _live(nodes: Sequence[Any], outputs: Sequence[Var]) -> set[Var]:
+    """The values the outputs need, through these nodes."""
+    live = set(outputs)
+    for node in reversed(nodes):
+        if any(v in live for v in node.outputs):
+            live.update(node.inputs)
+    return live

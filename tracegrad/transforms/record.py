@@ -1,0 +1,119 @@
+"""Recording a function for given arguments: a graph, what it captured, and how results are put together again."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from tracegrad import tree
+from tracegrad.errors import LeavesTraceError, TracegradError
+from tracegrad.ir.graph import Graph, Location, Var
+from tracegrad.ir.types import Type
+from tracegrad.state import setting
+from tracegrad.tensor import Tensor
+from tracegrad.trace.tracer import Trace
+
+
+@dataclass(frozen=True, slots=True)
+class Output:
+    """The function's result: its structure, and per leaf the position of a graph output or a value fixed by Python."""
+
+    spec: Any
+    leaves: tuple[int | None, ...]
+    fixed: tuple[Any, ...]
+
+    def build(self, results: Sequence[Any]) -> Any:
+        leaves = [
+            (f.copy() if isinstance(f, np.ndarray) else f) if p is None else results[p]
+            for p, f in zip(self.leaves, self.fixed, strict=True)
+        ]
+        return tree.unflatten(self.spec, leaves)
+
+
+@dataclass(frozen=True, slots=True)
+class Recording:
+    """`graph` computes from the dynamic leaves, then the captured values, the results and then the guarded values.
+
+    `guards` are the numbers Python saw for the last `len(guards)` outputs: the recording is right while they recur.
+    """
+
+    graph: Graph
+    captured: tuple[np.ndarray | Tensor, ...]
+    output: Output
+    guards: tuple[Any, ...]
+    differentiated: tuple[int, ...]
+
+
+def record(
+    function: Callable[..., Any],
+    leaves: Sequence[Any],
+    spec: Any,
+    types: dict[int, Type],
+    *,
+    parent: Trace | None = None,
+    differentiated: Sequence[int] = (),
+) -> Recording:
+    """Run `function` on arguments whose leaves named in `types` are traced, and return what was recorded."""
+    name = getattr(function, "__name__", type(function).__name__)
+    trace = Trace(name, parent)
+    replaced = list(leaves)
+    inputs: list[Var] = []
+    for position, type in types.items():
+        leaf = leaves[position]
+        source = leaf if isinstance(leaf, Tensor) else None
+        value = None if source is not None else leaf if type.weak else np.asarray(leaf)
+        replaced[position] = trace.add_input(type, f"x{position}", value, source)
+        inputs.append(replaced[position]._var)
+        if position in differentiated:
+            trace.differentiated.add(replaced[position]._var)
+    args, kwargs = tree.unflatten(spec, replaced)
+    with setting(trace=trace, grad_enabled=True):
+        result = call_user(function, args, kwargs)
+        outputs, output = read_output(trace, result)
+    guards = tuple(number for _, number in trace.guards)
+    outputs += tuple(var for var, _ in trace.guards)
+    graph, captured = trace.finish(outputs)
+    trace.values.clear()
+    positions = list(types)
+    return Recording(graph, tuple(captured), output, guards, tuple(positions.index(p) for p in differentiated))
+
+
+def call_user(function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """Call the user's function; an error of ours that NumPy wrapped in its own comes out itself."""
+    try:
+        return function(*args, **kwargs)
+    except TracegradError:
+        raise
+    except (TypeError, ValueError) as error:
+        ours = error.__cause__ or error.__context__
+        while ours is not None and not isinstance(ours, LeavesTraceError):
+            ours = ours.__cause__ or ours.__context__
+        if ours is None:
+            raise
+        raise ours from None
+
+
+def read_output(trace: Trace, result: Any) -> tuple[tuple[Var, ...], Output]:
+    """The graph outputs among the leaves of a result, and the recipe that puts them back."""
+    leaves, spec = tree.flatten(result)
+    outputs: list[Var] = []
+    positions: list[int | None] = []
+    fixed: list[Any] = []
+    for leaf in leaves:
+        if isinstance(leaf, Tensor):
+            positions.append(len(outputs))
+            outputs.append(trace.lift(leaf))
+            fixed.append(None)
+        else:
+            positions.append(None)
+            fixed.append(leaf)
+    return tuple(outputs), Output(spec, tuple(positions), tuple(fixed))
+
+
+def definition_of(function: Callable[..., Any]) -> Location | None:
+    """Where the user wrote `function`."""
+    code = getattr(function, "__code__", None)
+    return None if code is None else Location(code.co_filename, code.co_firstlineno, function.__name__)
