@@ -1,4 +1,4 @@
-"""Operations that only move elements: their loop meaning is an index map."""
+"""Operations that only move elements, without choosing any: reshaping, reordering and repeating axes."""
 
 from __future__ import annotations
 
@@ -7,13 +7,19 @@ from typing import Any
 
 import numpy as np
 
-from tracegrad.errors import ShapeError
+from tracegrad.errors import ShapeError, UnsupportedError
 from tracegrad.function import Operation
 from tracegrad.ir.dims import DimLike, product
-from tracegrad.ir.index import Affine, Bound, Piece, Quotient, constant
-from tracegrad.ir.lowering import IndexMap, Reshape as ReshapeLowering
+from tracegrad.ir.index import Affine, Piece, constant
+from tracegrad.ir.lowering import IndexMap
+from tracegrad.ir.lowering import Reshape as ReshapeLowering
 from tracegrad.ir.types import Type
+from tracegrad.numpy_protocols import implements
 from tracegrad.ops.base import broadcast_shapes, normalize_axes, normalize_axis, shape_text
+from tracegrad.ops.operands import as_shape, operand
+from tracegrad.ops.slicing import Slice as Slice
+from tracegrad.ops.slicing import Unslice as Unslice
+from tracegrad.ops.slicing import take_slice
 
 Shape = tuple[DimLike, ...]
 
@@ -38,12 +44,19 @@ class BroadcastTo(Operation):
     @staticmethod
     def infer(x: Type, *, shape: Shape) -> Type:
         if broadcast_shapes(x.shape, shape) != shape:
-            raise ShapeError(f"cannot broadcast an array of shape {shape_text(x.shape)} to {shape_text(shape)}")
+            raise cannot_broadcast(x.shape, shape)
         return x.with_shape(shape)
 
     @staticmethod
     def backward(ctx: Any, g: Any) -> tuple[Any]:
         return (g,)  # whoever called sums over the broadcast dimensions
+
+
+def cannot_broadcast(former: Shape, shape: Shape) -> ShapeError:
+    return ShapeError(
+        f"cannot broadcast an array of shape {shape_text(former)} to {shape_text(shape)}",
+        fix="each size, counted from the last, must be equal or 1; add axes with [:, None] where they are missing",
+    )
 
 
 class Reshape(Operation):
@@ -60,12 +73,19 @@ class Reshape(Operation):
     @staticmethod
     def infer(x: Type, *, shape: Shape) -> Type:
         if product(shape) != x.size:
-            raise ShapeError(f"cannot reshape an array of shape {shape_text(x.shape)} into {shape_text(shape)}")
+            raise cannot_reshape(x.shape, shape)
         return x.with_shape(shape)
 
     @staticmethod
     def backward(ctx: Any, g: Any) -> tuple[Any]:
         return (Reshape.apply(g, shape=ctx.types[0].shape),)
+
+
+def cannot_reshape(former: Shape, shape: Shape) -> ShapeError:
+    return ShapeError(
+        f"cannot reshape an array of shape {shape_text(former)} into {shape_text(shape)}",
+        fix=f"the sizes must multiply to {product(former)}; one of them may be -1 and is then worked out",
+    )
 
 
 def _transpose_pieces(
@@ -98,112 +118,237 @@ class Transpose(Operation):
         return (Transpose.apply(g, axes=inverse_permutation(ctx.attrs["axes"])),)
 
 
-def _slice_pieces(
-    index: Sequence[Affine], inputs: tuple[Type, ...], out: Type, *, start: Shape, size: Shape, step: tuple[int, ...]
-) -> tuple[Piece, ...]:
-    return (Piece(0, tuple(i * s + a for i, a, s in zip(index, start, step, strict=True))),)
+# ---- what is asked about a shape ----------------------------------------------------------------------------------
 
 
-class Slice(Operation):
-    """Per axis `size` elements from `start` on, `step` apart (which may be negative)."""
-
-    name = "slice"
-    lower = IndexMap(_slice_pieces)
-    saves = ("",)
-
-    @staticmethod
-    def forward(x: np.ndarray, *, start: Shape, size: Shape, step: tuple[int, ...]) -> np.ndarray:
-        return x[slices(start, size, step)]
-
-    @staticmethod
-    def infer(x: Type, *, start: Shape, size: Shape, step: tuple[int, ...]) -> Type:
-        return x.with_shape(size)
-
-    @staticmethod
-    def backward(ctx: Any, g: Any) -> tuple[Any]:
-        attrs = ctx.attrs
-        return (Unslice.apply(g, shape=ctx.types[0].shape, start=attrs["start"], step=attrs["step"], fill=0),)
+@implements(np.shape)
+def shape(a: Any) -> Shape:
+    return operand(a).shape
 
 
-def slices(start: Sequence[int], size: Sequence[int], step: Sequence[int]) -> tuple[slice, ...]:
-    """Python slices that take `size` elements from `start` on, `step` apart."""
-    return tuple(
-        slice(a, b if (b := a + n * s) >= 0 else None, s) if n else slice(0, 0)
-        for a, n, s in zip(start, size, step, strict=True)
-    )
+@implements(np.ndim)
+def ndim(a: Any) -> int:
+    return operand(a).ndim
 
 
-def _unslice_pieces(
-    index: Sequence[Affine], inputs: tuple[Type, ...], out: Type, *, shape: Shape, start: Shape, step: tuple[int, ...], fill: Any
-) -> tuple[Piece, ...]:
-    (x,) = inputs
-    positions: list[Any] = []
-    when: list[Bound] = []
-    for i, first, stride, extent in zip(index, start, step, x.shape, strict=True):
-        distance = (i - first) * (1 if stride > 0 else -1)
-        stride = abs(stride)
-        if extent == 0:
-            when.append(Bound(constant(-1)))
-        when.append(Bound(distance))
-        when.append(Bound(distance * -1 + (extent - 1) * stride))
-        if stride > 1:
-            when.append(Bound(distance, "%", stride))
-        positions.append(Quotient(distance, stride) if stride > 1 else distance)
-    return (Piece(0, tuple(positions), tuple(when)),)
+@implements(np.size)
+def size(a: Any, axis: Any = None) -> DimLike:
+    """The number of elements, along one axis or several if given."""
+    x = operand(a)
+    return product(x.shape[i] for i in normalize_axes(axis, x.ndim))
 
 
-class Unslice(Operation):
-    """The transpose of Slice: an array of `shape` that is `fill`, with the operand placed from `start`, `step` apart."""
-
-    name = "unslice"
-    lower = IndexMap(_unslice_pieces)
-    saves = ("",)
-
-    @staticmethod
-    def forward(x: np.ndarray, *, shape: Shape, start: Shape, step: tuple[int, ...], fill: Any) -> np.ndarray:
-        out = np.full(shape, fill, x.dtype)
-        out[slices(start, x.shape, step)] = x
-        return out
-
-    @staticmethod
-    def infer(x: Type, *, shape: Shape, start: Shape, step: tuple[int, ...], fill: Any) -> Type:
-        return x.with_shape(shape)
-
-    @staticmethod
-    def backward(ctx: Any, g: Any) -> tuple[Any]:
-        attrs = ctx.attrs
-        return (Slice.apply(g, start=attrs["start"], size=ctx.types[0].shape, step=attrs["step"]),)
+# ---- other dimensions, same elements ------------------------------------------------------------------------------
 
 
-def broadcast_to(x: Any, shape: Shape) -> Any:
-    """NumPy's broadcast_to; the value itself where it has that shape."""
-    shape = tuple(shape) if isinstance(shape, (tuple, list)) else (shape,)
-    return x if x.shape == shape else BroadcastTo.apply(x, shape=shape)
+@implements(np.reshape)
+def reshape(a: Any, shape: Any, order: str = "C", *, copy: bool | None = None) -> Any:
+    """NumPy's reshape, in order "C" or "F"; one dimension may be -1. Raises ShapeError."""
+    x = operand(a)
+    wanted = as_shape(shape)
+    unknown = [i for i, d in enumerate(wanted) if isinstance(d, int) and d < 0]
+    if unknown:
+        known = product(d for i, d in enumerate(wanted) if i not in unknown)
+        fits = not (isinstance(x.size, int) and isinstance(known, int)) or (known != 0 and x.size % known == 0)
+        if len(unknown) > 1 or wanted[unknown[0]] != -1 or known == 0 or not fits:
+            raise cannot_reshape(x.shape, wanted)
+        wanted = tuple(x.size // known if i == unknown[0] else d for i, d in enumerate(wanted))
+    if check_order(order) == "F":
+        return transpose(reshape(transpose(x), wanted[::-1]))
+    if x.shape == wanted:
+        return x
+    if product(wanted) != x.size:
+        raise cannot_reshape(x.shape, wanted)
+    return Reshape.apply(x, shape=wanted)
 
 
-def expand_dims(x: Any, axis: Any) -> Any:
+def check_order(order: str) -> str:
+    if order not in ("C", "F"):
+        raise UnsupportedError(
+            f"order={order!r} depends on how the array lies in memory, which a traced value does not have",
+            fix="use order='C' or order='F'",
+        )
+    return order
+
+
+@implements(np.ravel)
+def ravel(a: Any, order: str = "C") -> Any:
+    """All elements along one axis."""
+    return reshape(a, (-1,) if operand(a).size != 0 else (0,), order)
+
+
+@implements(np.expand_dims)
+def expand_dims(a: Any, axis: Any) -> Any:
     """New axes of size 1 at the positions `axis` of the result."""
+    x = operand(a)
     count = len(axis) if isinstance(axis, (tuple, list)) else 1
     axes = normalize_axes(axis, x.ndim + count)
     rest = iter(x.shape)
     return reshape(x, tuple(1 if i in axes else next(rest) for i in range(x.ndim + count)))
 
 
-def reshape(x: Any, shape: Any) -> Any:
-    """NumPy's reshape in C order; one dimension may be -1."""
-    shape = tuple(shape) if isinstance(shape, (tuple, list)) else (shape,)
-    if any(isinstance(d, int) and d == -1 for d in shape):
-        known = product(d for d in shape if not (isinstance(d, int) and d == -1))
-        if isinstance(x.size, int) and isinstance(known, int) and (known == 0 or x.size % known):
-            raise ShapeError(f"cannot reshape an array of shape {shape_text(x.shape)} into {shape_text(shape)}")
-        shape = tuple(x.size // known if isinstance(d, int) and d == -1 else d for d in shape)
-    return x if x.shape == shape else Reshape.apply(x, shape=shape)
+@implements(np.squeeze)
+def squeeze(a: Any, axis: Any = None) -> Any:
+    """Without axes of size 1: all of them, or those in `axis`. Raises ShapeError where another size stands there."""
+    x = operand(a)
+    axes = tuple(i for i, d in enumerate(x.shape) if d == 1) if axis is None else normalize_axes(axis, x.ndim)
+    if any(x.shape[i] != 1 for i in axes):
+        raise ShapeError(
+            f"cannot squeeze axis {axis} of an array of shape {shape_text(x.shape)}: its size is not 1",
+            fix="leave axis away to drop all axes of size 1",
+        )
+    return reshape(x, tuple(d for i, d in enumerate(x.shape) if i not in axes))
 
 
-def transpose(x: Any, axes: Any = None) -> Any:
+def _at_least(arrays: tuple[Any, ...], to_shape: Any) -> Any:
+    results = tuple(reshape(x, to_shape(x.shape)) for x in map(operand, arrays))
+    return results[0] if len(results) == 1 else results
+
+
+@implements(np.atleast_1d)
+def atleast_1d(*arys: Any) -> Any:
+    return _at_least(arys, lambda shape: shape or (1,))
+
+
+@implements(np.atleast_2d)
+def atleast_2d(*arys: Any) -> Any:
+    return _at_least(arys, lambda shape: (1,) * (2 - len(shape)) + shape)
+
+
+def _three_dimensions(shape: Shape) -> Shape:
+    return {0: (1, 1, 1), 1: (1, *shape, 1), 2: (*shape, 1)}.get(len(shape), shape)
+
+
+@implements(np.atleast_3d)
+def atleast_3d(*arys: Any) -> Any:
+    return _at_least(arys, _three_dimensions)
+
+
+@implements(np.broadcast_to)
+def broadcast_to(array: Any, shape: Any, subok: bool = False) -> Any:
+    """NumPy's broadcast_to; the value itself where it has that shape. Raises ShapeError."""
+    x = operand(array)
+    wanted = as_shape(shape)
+    if x.shape == wanted:
+        return x
+    if broadcast_shapes(x.shape, wanted) != wanted:
+        raise cannot_broadcast(x.shape, wanted)
+    return BroadcastTo.apply(x, shape=wanted)
+
+
+@implements(np.broadcast_arrays)
+def broadcast_arrays(*args: Any, subok: bool = False) -> tuple[Any, ...]:
+    arrays = tuple(map(operand, args))
+    common = broadcast_shapes(*(x.shape for x in arrays))
+    return tuple(broadcast_to(x, common) for x in arrays)
+
+
+# ---- other order --------------------------------------------------------------------------------------------------
+
+
+@implements(np.transpose)
+def transpose(a: Any, axes: Any = None) -> Any:
     """NumPy's transpose; all axes reversed without `axes`."""
-    ndim = x.ndim
-    order = tuple(reversed(range(ndim))) if axes is None else tuple(normalize_axis(a, ndim) for a in axes)
-    if sorted(order) != list(range(ndim)):
-        raise ShapeError(f"axes {tuple(axes)} are not a permutation of the {ndim} axes")
-    return x if order == tuple(range(ndim)) else Transpose.apply(x, axes=order)
+    x = operand(a)
+    order = tuple(reversed(range(x.ndim))) if axes is None else tuple(normalize_axis(i, x.ndim) for i in axes)
+    if sorted(order) != list(range(x.ndim)):
+        raise ShapeError(
+            f"axes {tuple(axes)} are not a permutation of the {x.ndim} axes of the array",
+            fix="name each axis once",
+        )
+    return x if order == tuple(range(x.ndim)) else Transpose.apply(x, axes=order)
+
+
+@implements(np.swapaxes)
+def swapaxes(a: Any, axis1: int, axis2: int) -> Any:
+    x = operand(a)
+    i, j = normalize_axis(axis1, x.ndim), normalize_axis(axis2, x.ndim)
+    order = list(range(x.ndim))
+    order[i], order[j] = j, i
+    return transpose(x, order)
+
+
+@implements(np.matrix_transpose, np.linalg.matrix_transpose)
+def matrix_transpose(x: Any, /) -> Any:
+    """The last two axes swapped."""
+    x = operand(x)
+    if x.ndim < 2:
+        raise ShapeError(f"a matrix has at least 2 dimensions, this array has {x.ndim}", fix="add an axis")
+    return swapaxes(x, -1, -2)
+
+
+@implements(np.moveaxis)
+def moveaxis(a: Any, source: Any, destination: Any) -> Any:
+    """The axes `source` at the positions `destination`, the others in their order."""
+    x = operand(a)
+    from_, to = (
+        tuple(normalize_axis(i, x.ndim) for i in (axes if isinstance(axes, (tuple, list)) else (axes,)))
+        for axes in (source, destination)
+    )
+    if len(from_) != len(to) or len(set(from_)) != len(from_) or len(set(to)) != len(to):
+        raise ShapeError(
+            f"cannot move the axes {source} to {destination}",
+            fix="give as many different destinations as there are different sources",
+        )
+    order = [i for i in range(x.ndim) if i not in from_]
+    for position, axis in sorted(zip(to, from_, strict=True)):
+        order.insert(position, axis)
+    return transpose(x, order)
+
+
+@implements(np.rollaxis)
+def rollaxis(a: Any, axis: int, start: int = 0) -> Any:
+    """The axis before the one that stands at `start` now."""
+    x = operand(a)
+    axis = normalize_axis(axis, x.ndim)
+    if not -x.ndim <= start <= x.ndim:
+        raise ShapeError(f"start {start} is out of bounds for an array of dimension {x.ndim}")
+    start = start + x.ndim if start < 0 else start
+    return moveaxis(x, axis, start - 1 if axis < start else start)
+
+
+@implements(np.flip)
+def flip(m: Any, axis: Any = None) -> Any:
+    """The order of the elements reversed along all axes, or those given."""
+    x = operand(m)
+    axes = normalize_axes(axis, x.ndim)
+    return take_slice(
+        x,
+        tuple(d - 1 if i in axes else 0 for i, d in enumerate(x.shape)),
+        x.shape,
+        tuple(-1 if i in axes else 1 for i in range(x.ndim)),
+    )
+
+
+def _need_ndim(x: Any, least: int, name: str) -> None:
+    if x.ndim < least:
+        raise ShapeError(f"np.{name} needs an array of at least {least} dimensions, got {x.ndim}")
+
+
+@implements(np.fliplr)
+def fliplr(m: Any) -> Any:
+    x = operand(m)
+    _need_ndim(x, 2, "fliplr")
+    return flip(x, 1)
+
+
+@implements(np.flipud)
+def flipud(m: Any) -> Any:
+    x = operand(m)
+    _need_ndim(x, 1, "flipud")
+    return flip(x, 0)
+
+
+@implements(np.rot90)
+def rot90(m: Any, k: int = 1, axes: Any = (0, 1)) -> Any:
+    """Turned by k times 90 degrees in the plane of two axes, from the first towards the second."""
+    x = operand(m)
+    first, second = (normalize_axis(i, x.ndim) for i in axes)
+    if first == second:
+        raise ShapeError(f"the axes {tuple(axes)} span no plane", fix="name two different axes")
+    turns = k % 4
+    if turns == 0:
+        return x
+    if turns == 2:
+        return flip(x, (first, second))
+    return swapaxes(flip(x, second), first, second) if turns == 1 else flip(swapaxes(x, first, second), second)

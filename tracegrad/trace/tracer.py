@@ -15,6 +15,7 @@ import numpy as np
 
 from tracegrad.errors import ArgumentError, user_location
 from tracegrad.function import Operation, link
+from tracegrad.ir.dims import DimLike
 from tracegrad.ir.graph import NO_ATTRS, Graph, Location, Node, Var
 from tracegrad.ir.interpret import run_node
 from tracegrad.ir.types import Type
@@ -43,6 +44,7 @@ class Trace:
         self.captured: dict[Var, np.ndarray | Tensor] = {}
         self.differentiated: set[Var] = set()
         self.guards: list[tuple[Var, Any]] = []
+        self.assumptions: set[DimLike] = set()  # dimensions the trace takes to be non-negative
         self.finished = False
         self.location: Location | None = None  # stands in for the user's line while an adjoint is derived
         self._capture_of: dict[int, Var] = {}

@@ -1,0 +1,62 @@
+"""Normal forms of arguments: operands as Tensors or arrays, sizes as ints or symbolic dimensions."""
+
+from __future__ import annotations
+
+import operator
+from typing import Any
+
+import numpy as np
+
+from tracegrad.errors import ArgumentError
+from tracegrad.ir.dims import Dim, DimLike
+from tracegrad.state import state
+from tracegrad.tensor import Tensor, check_array
+
+
+def operand(x: Any) -> Any:
+    """A Tensor or ndarray as it is; numbers and nested lists of numbers as an ndarray, as NumPy reads them."""
+    return x if isinstance(x, (Tensor, np.ndarray)) else check_array(np.asarray(x))
+
+
+def lifted(x: Any) -> Any:
+    """An operand that computations may be recorded on: while tracing, an ndarray becomes a value of the trace.
+
+    What is computed from a captured array with plain NumPy would be frozen into the trace; what is computed from the
+    lifted one is computed anew in each call.
+    """
+    x = operand(x)
+    trace = state.trace
+    return x if trace is None or isinstance(x, Tensor) else Tensor._traced(trace, trace.lift(x))
+
+
+def as_dim(value: Any) -> DimLike:
+    """One size or position as an int, or the symbolic dimension itself. Raises ArgumentError."""
+    if isinstance(value, Dim):
+        return value
+    try:
+        return operator.index(value)
+    except TypeError as error:
+        raise ArgumentError(
+            f"expected an integer, got {type(value).__name__}", fix="convert it with int(...)"
+        ) from error
+
+
+def as_shape(shape: Any) -> tuple[DimLike, ...]:
+    """A size or a sequence of sizes as a tuple."""
+    if isinstance(shape, (tuple, list)) or (isinstance(shape, np.ndarray) and shape.ndim):
+        return tuple(map(as_dim, shape))
+    return (as_dim(shape),)
+
+
+def known_non_negative(dim: DimLike) -> bool:
+    """Whether `dim >= 0` for all values of its symbols, as far as its coefficients show."""
+    return dim >= 0 if isinstance(dim, int) else all(coefficient >= 0 for _, coefficient in dim.terms)
+
+
+def assume_non_negative(dim: DimLike) -> bool:
+    """Whether `dim >= 0`. A symbolic one is taken to be so: the trace then holds only for calls in which it is."""
+    if isinstance(dim, int):
+        return dim >= 0
+    if state.trace is not None and not known_non_negative(dim):
+        state.trace.assumptions.add(dim)
+    return True
