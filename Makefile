@@ -33,7 +33,7 @@ help:
 # $(call make-venv,folder): a virtual environment, or one clear line about what is missing
 define make-venv
 	@$(PYTHON) -c '$(RECENT)' 2>/dev/null || { \
-	  echo "tracegrad needs Python 3.11 or newer; '$(PYTHON)' is $$($(PYTHON) --version 2>&1 || true)." >&2; \
+	  echo "tracegrad needs Python 3.11 or newer; '$(PYTHON)' is $$($(PYTHON) --version 2>&1 | head -n 1)." >&2; \
 	  echo "Name a newer one:  make PYTHON=/path/to/python3.12 $(MAKECMDGOALS)" >&2; exit 1; }
 	$(PYTHON) -m venv $(1)
 	@$(1)/bin/python -c '$(RECENT)' || { \
@@ -84,6 +84,6 @@ docs: $(VENV)/.installed-demo
 	$(PY) tools/check_docs.py
 
 clean:
-	rm -rf .venv $(BENCH_VENV) build dist .mypy_cache .pytest_cache .ruff_cache .hypothesis digits_loss.png
+	rm -rf .venv .venv-bench build dist .mypy_cache .pytest_cache .ruff_cache .hypothesis digits_loss.png
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 	find . -maxdepth 1 -name '*.egg-info' -exec rm -rf {} +

@@ -1,0 +1,105 @@
+"""The rows as plain NumPy code, for tracegrad, JAX and autograd; torch_rows.py says the same in PyTorch."""
+
+from __future__ import annotations
+
+import math
+
+from benchmarks.namespace import np, solve_lower, special
+
+
+def rosen(x):
+    return np.sum(100 * (x[1:] - x[:-1] ** 2) ** 2 + (1 - x[:-1]) ** 2)
+
+
+def normal_cdf(z):
+    return 0.5 * (1 + special.erf(z / math.sqrt(2)))
+
+
+def black_scholes(spot, strike, years, rate, vol):
+    d1 = (np.log(spot / strike) + (rate + vol * vol / 2) * years) / (vol * np.sqrt(years))
+    d2 = d1 - vol * np.sqrt(years)
+    return np.sum(spot * normal_cdf(d1) - strike * np.exp(-rate * years) * normal_cdf(d2))
+
+
+def logistic(w, X, y):
+    z = X @ w
+    return np.mean(np.logaddexp(0.0, z)) - np.mean(y * z)
+
+
+def network(W1, b1, W2, b2, X, Y):
+    z = np.tanh(X @ W1 + b1) @ W2 + b2
+    z = z - np.max(z, axis=1, keepdims=True)
+    log_p = z - np.log(np.sum(np.exp(z), axis=1, keepdims=True))
+    return -np.sum(log_p * Y) / X.shape[0]
+
+
+def layer_norm_gelu(x, gain, bias):
+    centred = x - np.mean(x, axis=-1, keepdims=True)
+    variance = np.mean(centred * centred, axis=-1, keepdims=True)
+    h = centred / np.sqrt(variance + 1e-5) * gain + bias
+    h = 0.5 * h * (1 + np.tanh(0.7978845608 * (h + 0.044715 * h * h * h)))
+    return np.sum(h * h)
+
+
+def lennard_jones(x):
+    d = x[:, None, :] - x[None, :, :]
+    r2 = np.sum(d * d, axis=-1) + np.eye(x.shape[0]) * 1e6
+    i6 = 1.0 / (r2 * r2 * r2)
+    return np.sum(4 * (i6 * i6 - i6)) / 2
+
+
+def gaussian_process(theta, X, y):
+    d = X[:, None, :] - X[None, :, :]
+    r2 = np.sum(d * d, axis=-1)
+    K = np.exp(theta[0]) * np.exp(-0.5 * r2 * np.exp(theta[1])) + np.exp(theta[2]) * np.eye(X.shape[0])
+    L = np.linalg.cholesky(K)
+    a = solve_lower(L, y)
+    return 0.5 * np.sum(a * a) + np.sum(np.log(np.diag(L)))
+
+
+def gaussian_mixture(alphas, means, icf, x, gamma, m):
+    """ADBench's GMM objective, log likelihood plus Wishart prior: Šrajer, Kukelova, Fitzgibbon, arXiv:1807.10129."""
+    n, d = x.shape
+    k = len(alphas)
+    q, below = icf[:, :d], icf[:, d:]
+    Q = np.exp(q)
+    # `below` holds the strictly lower triangle column by column; slot 0 of `padded` is the zero above it
+    padded = np.concatenate([np.zeros((k, 1)), below], axis=1)
+    L = padded[:, lower_slots(d)]
+    diff = x[:, None, :] - means[None, :, :]
+    y = Q * diff + np.einsum("kij,nkj->nki", L, diff)
+    terms = alphas + np.sum(q, axis=1) - 0.5 * np.sum(y * y, axis=2)
+    likelihood = np.sum(special.logsumexp(terms, axis=1)) - n * special.logsumexp(alphas)
+    prior = 0.5 * gamma**2 * (np.sum(Q * Q) + np.sum(below * below)) - m * np.sum(q)
+    return -n * d / 2 * math.log(2 * math.pi) + likelihood + prior - k * wishart_constant(d, gamma, m)
+
+
+def lower_slots(d):
+    """(d, d) of 1 + position in the column-by-column strictly lower triangle, 0 elsewhere."""
+    slots = [[0] * d for _ in range(d)]
+    position = 0
+    for column in range(d):
+        for row in range(column + 1, d):
+            position += 1
+            slots[row][column] = position
+    return np.array(slots)
+
+
+def wishart_constant(d, gamma, m):
+    """C − log Γ_d((d + m + 1)/2): what the prior's normalisation contributes per component."""
+    p = d + m + 1
+    log_gamma = 0.25 * d * (d - 1) * math.log(math.pi) + sum(math.lgamma(0.5 * (p - i)) for i in range(d))
+    return p * d * math.log(gamma / math.sqrt(2)) - log_gamma
+
+
+FUNCTIONS = {
+    "rosen10": rosen,
+    "rosen1e6": rosen,
+    "bs1e6": black_scholes,
+    "logreg": logistic,
+    "mlp": network,
+    "lngelu": layer_norm_gelu,
+    "lj300": lennard_jones,
+    "gp200": gaussian_process,
+    "gmm": gaussian_mixture,
+}

@@ -1,0 +1,89 @@
+"""The rows as a PyTorch user writes them."""
+
+from __future__ import annotations
+
+import math
+
+import torch
+
+
+def rosen(x):
+    return (100 * (x[1:] - x[:-1] ** 2) ** 2 + (1 - x[:-1]) ** 2).sum()
+
+
+def normal_cdf(z):
+    return 0.5 * (1 + torch.erf(z / math.sqrt(2)))
+
+
+def black_scholes(spot, strike, years, rate, vol):
+    d1 = (torch.log(spot / strike) + (rate + vol * vol / 2) * years) / (vol * torch.sqrt(years))
+    d2 = d1 - vol * torch.sqrt(years)
+    return (spot * normal_cdf(d1) - strike * torch.exp(-rate * years) * normal_cdf(d2)).sum()
+
+
+def logistic(w, X, y):
+    z = X @ w
+    return torch.nn.functional.softplus(z, threshold=1000).mean() - (y * z).mean()
+
+
+def network(W1, b1, W2, b2, X, Y):
+    z = torch.tanh(X @ W1 + b1) @ W2 + b2
+    return -((z - torch.logsumexp(z, 1, keepdim=True)) * Y).sum() / X.shape[0]
+
+
+def layer_norm_gelu(x, gain, bias):
+    centred = x - x.mean(-1, keepdim=True)
+    variance = (centred * centred).mean(-1, keepdim=True)
+    h = centred / torch.sqrt(variance + 1e-5) * gain + bias
+    h = 0.5 * h * (1 + torch.tanh(0.7978845608 * (h + 0.044715 * h * h * h)))
+    return (h * h).sum()
+
+
+def lennard_jones(x):
+    d = x[:, None, :] - x[None, :, :]
+    r2 = (d * d).sum(-1) + torch.eye(x.shape[0], dtype=x.dtype) * 1e6
+    i6 = 1.0 / (r2 * r2 * r2)
+    return (4 * (i6 * i6 - i6)).sum() / 2
+
+
+def gaussian_process(theta, X, y):
+    d = X[:, None, :] - X[None, :, :]
+    r2 = (d * d).sum(-1)
+    eye = torch.eye(X.shape[0], dtype=X.dtype)
+    K = torch.exp(theta[0]) * torch.exp(-0.5 * r2 * torch.exp(theta[1])) + torch.exp(theta[2]) * eye
+    L = torch.linalg.cholesky(K)
+    a = torch.linalg.solve_triangular(L, y[:, None], upper=False)[:, 0]
+    return 0.5 * (a * a).sum() + torch.log(torch.diagonal(L)).sum()
+
+
+def gaussian_mixture(alphas, means, icf, x, gamma, m):
+    """ADBench's GMM objective; numpy_rows.py has the reference."""
+    n, d = x.shape
+    k = alphas.shape[0]
+    q, below = icf[:, :d], icf[:, d:]
+    Q = torch.exp(q)
+    # pairs of torch.triu_indices, swapped, walk the strictly lower triangle column by column
+    columns, rows = torch.triu_indices(d, d, 1)
+    L = torch.zeros(k, d, d, dtype=icf.dtype).index_put((torch.arange(k)[:, None], rows, columns), below)
+    diff = x[:, None, :] - means
+    y = Q * diff + torch.einsum("kij,nkj->nki", L, diff)
+    terms = alphas + q.sum(1) - 0.5 * (y * y).sum(2)
+    likelihood = torch.logsumexp(terms, 1).sum() - n * torch.logsumexp(alphas, 0)
+    prior = 0.5 * gamma**2 * ((Q * Q).sum() + (below * below).sum()) - m * q.sum()
+    p = d + m + 1
+    log_gamma = torch.special.multigammaln(torch.tensor(0.5 * p, dtype=x.dtype), d)
+    constant = p * d * math.log(gamma / math.sqrt(2)) - log_gamma
+    return -n * d / 2 * math.log(2 * math.pi) + likelihood + prior - k * constant
+
+
+FUNCTIONS = {
+    "rosen10": rosen,
+    "rosen1e6": rosen,
+    "bs1e6": black_scholes,
+    "logreg": logistic,
+    "mlp": network,
+    "lngelu": layer_norm_gelu,
+    "lj300": lennard_jones,
+    "gp200": gaussian_process,
+    "gmm": gaussian_mixture,
+}

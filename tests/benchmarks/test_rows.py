@@ -1,0 +1,65 @@
+"""The rows' functions compute what they are named after, on NumPy itself."""
+
+from __future__ import annotations
+
+import importlib
+import sys
+
+import numpy as np
+import pytest
+from scipy import optimize, stats
+
+from benchmarks.rows import ROWS
+
+
+@pytest.fixture
+def functions(monkeypatch):
+    monkeypatch.setenv("BENCH_PEER", "numpy")
+    for module in ("benchmarks.namespace", "benchmarks.numpy_rows"):
+        monkeypatch.delitem(sys.modules, module, raising=False)
+    yield importlib.import_module("benchmarks.numpy_rows").FUNCTIONS
+    for module in ("benchmarks.namespace", "benchmarks.numpy_rows"):
+        sys.modules.pop(module, None)
+
+
+def value(functions, name):
+    return functions[name](*ROWS[name].inputs())
+
+
+def test_every_row_has_a_function(functions):
+    assert set(functions) == set(ROWS)
+
+
+@pytest.mark.parametrize("name", ["rosen10", "rosen1e6"])
+def test_rosenbrock(functions, name):
+    (x,) = ROWS[name].inputs()
+    assert value(functions, name) == pytest.approx(optimize.rosen(x), rel=1e-12)
+
+
+def test_black_scholes(functions):
+    spot, strike, years, rate, vol = (a[:1000] for a in ROWS["bs1e6"].inputs())
+    d1 = (np.log(spot / strike) + (rate + vol**2 / 2) * years) / (vol * np.sqrt(years))
+    call = spot * stats.norm.cdf(d1) - strike * np.exp(-rate * years) * stats.norm.cdf(d1 - vol * np.sqrt(years))
+    assert functions["bs1e6"](spot, strike, years, rate, vol) == pytest.approx(call.sum(), rel=1e-12)
+
+
+def test_logistic(functions):
+    w, X, y = ROWS["logreg"].inputs()
+    log_p = np.where(y == 1, stats.logistic.logcdf(X @ w), stats.logistic.logsf(X @ w))
+    assert value(functions, "logreg") == pytest.approx(-np.mean(log_p), rel=1e-10)
+
+
+def test_gaussian_process(functions):
+    theta, X, y = ROWS["gp200"].inputs()
+    squared = ((X[:, None] - X[None]) ** 2).sum(-1)
+    K = np.exp(theta[0] - 0.5 * squared * np.exp(theta[1])) + np.exp(theta[2]) * np.eye(len(y))
+    density = stats.multivariate_normal(np.zeros(len(y)), K).logpdf(y)
+    assert value(functions, "gp200") == pytest.approx(-density - len(y) / 2 * np.log(2 * np.pi), rel=1e-9)
+
+
+def test_gaussian_mixture_gives_the_published_value(functions):
+    assert value(functions, "gmm") == pytest.approx(-25649.6526211973, rel=1e-13)
+
+
+def test_float32_rows_stay_float32(functions):
+    assert value(functions, "mlp").dtype == value(functions, "lngelu").dtype == np.float32
