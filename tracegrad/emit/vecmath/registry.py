@@ -1,0 +1,75 @@
+"""Which functions exist, and how one is placed in a module: a small inlined function, created once and called."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from llvmlite import ir
+
+from tracegrad.emit.vecmath.scalar import Real
+
+Body = Callable[..., Real]
+
+
+@dataclass(frozen=True)
+class Entry:
+    """One elementary function.
+
+    `body(*args, single)` computes it in float64; with single=True the arguments came from float32 and the result is
+    rounded to it, so shorter polynomials do. `native`, if there is one, computes it in float32 alone.
+    """
+
+    name: str
+    arity: int
+    body: Body
+    native: Body | None = None
+
+
+ENTRIES: dict[str, Entry] = {}
+
+
+def elementary(name: str, arity: int = 1, native: Body | None = None) -> Callable[[Body], Body]:
+    """Registers the decorated body under `name`."""
+
+    def register(body: Body) -> Body:
+        ENTRIES[name] = Entry(name, arity, body, native)
+        return body
+
+    return register
+
+
+def helper(module: ir.Module, entry: Entry, kind: ir.Type) -> ir.Function:
+    """The module's function for `entry` on `kind`; always inlined, so loops that call it vectorise."""
+    single = isinstance(kind, ir.FloatType)
+    symbol = f"tg_vecmath_{entry.name}_{'f32' if single else 'f64'}"
+    existing = module.globals.get(symbol)
+    if existing is not None:
+        return existing
+    function = ir.Function(module, ir.FunctionType(kind, [kind] * entry.arity), name=symbol)
+    function.linkage = "internal"
+    function.attributes.add("alwaysinline")
+    function.attributes.add("nounwind")
+    builder = ir.IRBuilder(function.append_basic_block())
+    args = [Real(builder, arg) for arg in function.args]
+    if single and entry.native is not None:
+        result = entry.native(*args)
+    elif single:
+        result = entry.body(*(arg.extended() for arg in args), single=True).truncated()
+    else:
+        result = entry.body(*args, single=False)
+    builder.ret(result.value)
+    return function
+
+
+def emit(name: str, builder: ir.IRBuilder, *args: ir.Value) -> ir.Value:
+    """Emits `name` of `args`, all float or all double, at the builder's position; returns the value, of that type.
+
+    The instruction is a call of an always-inlined function of the same module. Raises KeyError for a name outside
+    FUNCTIONS and TypeError for a wrong number or mixture of arguments.
+    """
+    entry = ENTRIES[name]
+    kinds = {str(arg.type) for arg in args}
+    if len(args) != entry.arity or len(kinds) != 1 or not isinstance(args[0].type, ir.FloatType | ir.DoubleType):
+        raise TypeError(f"vecmath {name} takes {entry.arity} float or double values of one type, not {sorted(kinds)}")
+    return builder.call(helper(builder.module, entry, args[0].type), args)
