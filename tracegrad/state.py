@@ -17,6 +17,7 @@ class State(threading.local):
 
     trace: Trace | None = None
     grad_enabled: bool = True
+    inference: bool = False
     eager: bool = os.environ.get("TRACEGRAD_EAGER", "") not in ("", "0")
 
 

@@ -64,9 +64,7 @@ def adjoint(graph: Graph, wrt: Sequence[int], seeds: Sequence[int]) -> tuple[Gra
     return Graph(tuple(trace.inputs), tuple(trace.nodes), outputs, graph.name), depends
 
 
-def pullback(
-    trace: Trace, nodes: Sequence[Node], cotangents: dict[Var, Tensor], wanted: set[Var]
-) -> dict[Var, Tensor]:
+def pullback(trace: Trace, nodes: Sequence[Node], cotangents: dict[Var, Tensor], wanted: set[Var]) -> dict[Var, Tensor]:
     """Run the adjoints of `nodes` backwards under the active trace, which has them recorded.
 
     `cotangents` holds those of the results and gains one for each active value; `wanted` are the values to reach.
@@ -78,7 +76,7 @@ def pullback(
         needs = tuple(v in active for v in node.inputs)
         if not any(needs):
             continue
-        incoming = tuple(cotangents[out] if out in cotangents else None for out in node.outputs)
+        incoming = tuple(map(cotangents.get, node.outputs))
         trace.location = node.location
         for var, needed, g in zip(node.inputs, needs, _backward(trace, node, needs, incoming), strict=True):
             if needed and g is not None:
@@ -111,8 +109,7 @@ def _backward(
     if hasattr(node.op, "backward_symbolic"):
         return node.op.backward_symbolic(node, symbols, results, needs, incoming)
     cotangents = tuple(
-        zeros(out.type) if g is None and out.type.inexact else g
-        for g, out in zip(incoming, node.outputs, strict=True)
+        zeros(out.type) if g is None and out.type.inexact else g for g, out in zip(incoming, node.outputs, strict=True)
     )
     context = SymbolicContext(symbols, results, node.attrs, tuple(v.type for v in node.inputs), needs)
     grads = node.op.backward(context, *cotangents)

@@ -235,5 +235,7 @@ def splice(trace: Trace, graph: Graph, args: tuple[Var, ...]) -> tuple[Var, ...]
     for node in graph.nodes:
         outputs = tuple(Var(o.type, o.name) for o in node.outputs)
         env.update(zip(node.outputs, outputs, strict=True))
-        trace._record(Node(node.op, tuple(env[v] for v in node.inputs), outputs, node.attrs, node.bodies, node.location))
+        trace._record(
+            Node(node.op, tuple(env[v] for v in node.inputs), outputs, node.attrs, node.bodies, node.location)
+        )
     return tuple(env[v] for v in graph.outputs)

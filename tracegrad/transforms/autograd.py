@@ -74,7 +74,9 @@ class GraphBackward(BackwardNode):
 
     __slots__ = ("derivative", "inputs", "released", "residuals", "versions")
 
-    def __init__(self, derivative: _Derivative, inputs: Sequence[Any], residuals: Sequence[Any], outputs: Sequence[Tensor]):
+    def __init__(
+        self, derivative: _Derivative, inputs: Sequence[Any], residuals: Sequence[Any], outputs: Sequence[Tensor]
+    ):
         super().__init__(tuple(inputs), tuple(o.type for o in outputs))
         self.derivative, self.inputs, self.residuals = derivative, tuple(inputs), tuple(residuals)
         self.versions = tuple(x._version if isinstance(x, Tensor) else 0 for x in inputs)
@@ -123,7 +125,9 @@ def split(primal: Graph, joint: Graph) -> tuple[Graph, Graph, tuple[Var, ...]]:
     local = {v for node in constants for v in node.outputs} | set(seeds)
     local.update(v for node in adjoint_nodes for v in node.outputs)
     residuals = tuple(
-        v for v in (*primal.inputs, *(o for node in primal.nodes for o in node.outputs)) if v in needed and v not in local
+        v
+        for v in (*primal.inputs, *(o for node in primal.nodes for o in node.outputs))
+        if v in needed and v not in local
     )
     forward = Graph(primal.inputs, primal.nodes, (*primal.outputs, *residuals), primal.name)
     backward = Graph((*residuals, *seeds), (*constants, *adjoint_nodes), grads, f"{primal.name}_backward")

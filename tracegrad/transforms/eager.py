@@ -14,7 +14,7 @@ from tracegrad.transforms.record import Output
 from tracegrad.transforms.signature import Call, differentiated_leaves, read_call
 
 if TYPE_CHECKING:
-    from tracegrad.transforms.api import GradientFunction
+    from tracegrad.transforms.gradient import GradientFunction
 
 
 def run_undecorated(function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
@@ -40,7 +40,7 @@ def to_plain(leaf: Any) -> Any:
 def eager_value_and_grad(transform: GradientFunction, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     """What `transform` returns, by eager forward and backward."""
     from tracegrad.autograd import grad as autograd_grad
-    from tracegrad.transforms.api import check_scalar_type, raise_unused
+    from tracegrad.transforms.gradient import check_scalar_type, raise_unused
 
     call = read_call(args, kwargs)
     wrt = differentiated_leaves(call.spec, args, transform._numbers(), call.leaves)
@@ -61,9 +61,7 @@ def eager_value_and_grad(transform: GradientFunction, args: tuple[Any, ...], kwa
         raise_unused(transform.function)
     wanted = [leaves[position] for position in wrt]
     if value._requires_grad:
-        grads = autograd_grad(
-            value, wanted, create_graph=outer_graph, allow_unused=True, materialize_grads=True
-        )
+        grads = autograd_grad(value, wanted, create_graph=outer_graph, allow_unused=True, materialize_grads=True)
     else:
         grads = tuple(Tensor._wrap(np.zeros(w.shape, w.dtype)) for w in wanted)
     if not call.tensors:

@@ -25,7 +25,7 @@ class Program:
     def __init__(self, trace: Graph, graph: Graph | None = None):
         self.stages: dict[str, Any] = {"trace": trace, "adjoint": graph if graph is not None else trace}
         self.seconds: dict[str, float] = {}
-        self.types: tuple[Type, ...] = tuple(v.type for v in trace.inputs) if graph is None else tuple(v.type for v in graph.inputs)
+        self.types: tuple[Type, ...] = tuple(v.type for v in self.graph.inputs)
         self.executable: Any = None
 
     @property
@@ -64,13 +64,15 @@ class Program:
     def interpret(self, *args: Any) -> tuple[np.ndarray, ...]:
         """The same, by the interpreter."""
         plain = [a._value() if isinstance(a, Tensor) else a for a in args]
-        results = interpret(self.graph, [np.asarray(a).item() if t.weak else np.asarray(a) for a, t in zip(plain, self.types, strict=True)])
-        return tuple(map(np.asarray, results))
+        inputs = [np.asarray(a).item() if t.weak else np.asarray(a) for a, t in zip(plain, self.types, strict=True)]
+        return tuple(map(np.asarray, interpret(self.graph, inputs)))
 
     def _conform(self, value: Any, type: Type) -> np.ndarray:
         array = np.asarray(value._array if isinstance(value, Tensor) else value, dtype=type.dtype, order="C")
         if array.shape != type.shape:
-            raise ShapeError(f"an array captured by the compiled function changed its shape from {type.shape} to {array.shape}")
+            raise ShapeError(
+                f"an array captured by the compiled function changed its shape from {type.shape} to {array.shape}"
+            )
         return array
 
 

@@ -57,15 +57,15 @@ def record(
     differentiated: Sequence[int] = (),
 ) -> Recording:
     """Run `function` on arguments whose leaves named in `types` are traced, and return what was recorded."""
-    name = getattr(function, "__name__", type(function).__name__)
+    name = getattr(function, "__name__", function.__class__.__name__)
     trace = Trace(name, parent)
     replaced = list(leaves)
     inputs: list[Var] = []
-    for position, type in types.items():
+    for position, input_type in types.items():
         leaf = leaves[position]
         source = leaf if isinstance(leaf, Tensor) else None
-        value = None if source is not None else leaf if type.weak else np.asarray(leaf)
-        replaced[position] = trace.add_input(type, f"x{position}", value, source)
+        value = None if source is not None else leaf if input_type.weak else np.asarray(leaf)
+        replaced[position] = trace.add_input(input_type, f"x{position}", value, source)
         inputs.append(replaced[position]._var)
         if position in differentiated:
             trace.differentiated.add(replaced[position]._var)

@@ -56,7 +56,7 @@ def read_call(args: tuple[Any, ...], kwargs: dict[str, Any]) -> Call:
 
 
 def static_key(leaf: Any) -> Any:
-    """A key for a leaf that is not an array: the value with its type, or the object itself where it cannot be hashed."""
+    """A key for a leaf that is not an array: type and value, or the object itself where it cannot be hashed."""
     try:
         hash(leaf)
     except TypeError:
@@ -97,7 +97,8 @@ def differentiated_leaves(spec: Any, args: tuple[Any, ...], argnums: tuple[int, 
 
 def _check_differentiable(leaf: Any, argnum: int) -> None:
     dtype = getattr(leaf, "dtype", None)
-    kind = np.dtype(dtype).kind if dtype is not None else np.asarray(leaf).dtype.kind if isinstance(leaf, (int, float, complex)) else "O"
+    number = isinstance(leaf, (int, float, complex))
+    kind = np.dtype(dtype).kind if dtype is not None else np.asarray(leaf).dtype.kind if number else "O"
     if kind in "fc":
         return
     what = f"dtype {dtype}" if dtype is not None else f"type {type(leaf).__name__}"
