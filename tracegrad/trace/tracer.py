@@ -141,7 +141,7 @@ class Trace:
                 self.emit(StopGradient, (o._var,), (o._var.type,), NO_ATTRS, (), None)[0] if o._var.type.inexact else o
                 for o in outputs
             )
-        elif op.differentiable and any(isinstance(a, Tensor) and a._requires_grad for a in args):
+        elif op.differentiable and any(isinstance(a, Tensor) and a.requires_grad for a in args):
             link(op, args, attrs, outputs)
         return outputs if several else outputs[0]
 
@@ -187,7 +187,7 @@ class Trace:
                 return True
             source = self.sources.get(v)
             if source is not None:
-                if source._requires_grad:
+                if source.requires_grad:
                     return True
                 if source._array is None and source._trace.depends_on_differentiated(source._var):
                     return True

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from tracegrad.autograd.node import BackwardNode
+from tracegrad.autograd.node import BackwardNode, edge_of
 from tracegrad.errors import AutogradError
 from tracegrad.ir.graph import Graph, Var
 from tracegrad.passes.adjoint import adjoint
@@ -28,9 +28,16 @@ class GraphFunction:
         self.plain: Program | None = None
         self._derived: dict[tuple[int, ...], _Derivative] = {}
 
+    def programs(self) -> list[Program]:
+        """What has been compiled so far."""
+        found = [] if self.plain is None else [self.plain]
+        for derivative in self._derived.values():
+            found += [derivative.forward, derivative.backward]
+        return found
+
     def __call__(self, inputs: Sequence[Any]) -> tuple[Any, ...]:
         """Results as Tensors, linked to the inputs that require a gradient."""
-        wrt = tuple(i for i, x in enumerate(inputs) if isinstance(x, Tensor) and x._requires_grad)
+        wrt = tuple(i for i, x in enumerate(inputs) if isinstance(x, Tensor) and x.requires_grad)
         if not wrt or not state.grad_enabled:
             if self.plain is None:
                 self.plain = Program(self.graph)
@@ -59,7 +66,7 @@ class _Derivative:
         node = GraphBackward(self, inputs, results[self.n_outputs :], outputs)
         for position in self.seeds:
             out = outputs[position]
-            out._requires_grad, out.grad_fn, out._output_nr = True, node, position
+            out._requires_grad, out._grad_fn, out._output_nr = True, node, position
         return outputs
 
     def differentiable_backward(self, inputs: Sequence[Any], cotangents: Sequence[Any]) -> tuple[Any, ...]:
@@ -77,7 +84,9 @@ class GraphBackward(BackwardNode):
     def __init__(
         self, derivative: _Derivative, inputs: Sequence[Any], residuals: Sequence[Any], outputs: Sequence[Tensor]
     ):
-        super().__init__(tuple(inputs), tuple(o.type for o in outputs))
+        self._begin()
+        self._edges = tuple(map(edge_of, inputs))
+        self._outs = tuple((o.shape, o.dtype) for o in outputs)
         self.derivative, self.inputs, self.residuals = derivative, tuple(inputs), tuple(residuals)
         self.versions = tuple(x._version if isinstance(x, Tensor) else 0 for x in inputs)
         self.released = False
@@ -98,8 +107,8 @@ class GraphBackward(BackwardNode):
         derivative = self.derivative
         seeds = []
         for position in derivative.seeds:
-            g, out = cotangents[position], self.output_types[position]
-            seeds.append(Tensor._wrap(np.zeros(out.shape, out.dtype)) if g is None else g)
+            g = cotangents[position]
+            seeds.append(Tensor._wrap(np.zeros(*self._outs[position])) if g is None else g)
         if state.grad_enabled:
             grads = derivative.differentiable_backward(self.inputs, seeds)
         else:

@@ -101,6 +101,7 @@ class CompiledFunction:
         self.entries: dict[tuple[Any, ...], list[Entry]] = {}
         self.recompiles: list[str] = []
         self.warned = False
+        self.last: Entry | None = None
 
     kind = "jit"
 
@@ -130,6 +131,7 @@ class CompiledFunction:
         if depends_on_contents(entry.recording, environment):
             environment.watch_contents()
         entries.insert(0, entry)
+        self.last = entry
         held, result = entry.run(call)
         assert held, "a guard failed on the very call it was recorded from"
         return result
@@ -157,6 +159,22 @@ class CompiledFunction:
                 stacklevel=3,
             )
         return self._eager(args, kwargs)
+
+    def show(self, stage: str = "optimized", *args: Any, **kwargs: Any) -> str:
+        """The text of a stage: trace, adjoint, optimized, schedule, llvm, asm; see `tg.show`."""
+        from tracegrad.explain import show_entry
+
+        if args or kwargs:
+            self(*args, **kwargs)
+            return show_entry(self.entries[read_call(args, kwargs).key][0], stage)
+        if self.last is None:
+            raise ArgumentError("nothing has been compiled yet", fix="call the function once, or pass arguments to show")
+        return show_entry(self.last, stage)
+
+    def __repr__(self) -> str:
+        entries = [entry for group in self.entries.values() for entry in group]
+        calls = sum(entry.calls for entry in entries)
+        return f"<{self.kind} {self.__name__}: {len(entries)} programs, {calls} calls>"
 
     # ---- the three ways to run --------------------------------------------------------------------------------------
 

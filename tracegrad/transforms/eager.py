@@ -44,7 +44,7 @@ def eager_value_and_grad(transform: GradientFunction, args: tuple[Any, ...], kwa
 
     call = read_call(args, kwargs)
     wrt = differentiated_leaves(call.spec, args, transform._numbers(), call.leaves)
-    outer_graph = state.grad_enabled and any(isinstance(leaf, Tensor) and leaf._requires_grad for leaf in call.leaves)
+    outer_graph = state.grad_enabled and any(isinstance(leaf, Tensor) and leaf.requires_grad for leaf in call.leaves)
     leaves = [as_eager(leaf) for leaf in call.leaves]
     for position in wrt:
         leaves[position] = _independent(call, position)
@@ -57,10 +57,10 @@ def eager_value_and_grad(transform: GradientFunction, args: tuple[Any, ...], kwa
     if not isinstance(value, Tensor):
         raise_unused(transform.function, value)
     check_scalar_type(transform.function, value.type)
-    if not value._requires_grad and not transform.allow_unused:
+    if not value.requires_grad and not transform.allow_unused:
         raise_unused(transform.function)
     wanted = [leaves[position] for position in wrt]
-    if value._requires_grad:
+    if value.requires_grad:
         grads = autograd_grad(value, wanted, create_graph=outer_graph, allow_unused=True, materialize_grads=True)
     else:
         grads = tuple(Tensor._wrap(np.zeros(w.shape, w.dtype)) for w in wanted)
@@ -74,7 +74,7 @@ def eager_value_and_grad(transform: GradientFunction, args: tuple[Any, ...], kwa
 def _independent(call: Call, position: int) -> Tensor:
     """A Tensor to differentiate with respect to: apart from other arguments, yet linked to an outer graph."""
     leaf = call.leaves[position]
-    if isinstance(leaf, Tensor) and leaf._requires_grad and state.grad_enabled:
+    if isinstance(leaf, Tensor) and leaf.requires_grad and state.grad_enabled:
         from tracegrad.ops.arithmetic import Positive
 
         return Positive.apply(leaf)

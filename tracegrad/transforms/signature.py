@@ -42,7 +42,7 @@ def read_call(args: tuple[Any, ...], kwargs: dict[str, Any]) -> Call:
             check_array(leaf)
         elif isinstance(leaf, Tensor):
             tensors = True
-            keys.append((Tensor, leaf.dtype.num, leaf.shape, leaf._requires_grad))
+            keys.append((Tensor, leaf.dtype.num, leaf.shape, leaf.requires_grad))
         elif kind is float or kind is complex:
             keys.append(kind)
         elif isinstance(leaf, (np.ndarray, np.generic)):

@@ -1,0 +1,122 @@
+"""Looking inside: `tg.explain(f)` says what was compiled and why, `tg.show(f, *args)` prints a stage of it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from tracegrad.errors import ArgumentError
+from tracegrad.transforms.autograd import GraphFunction
+from tracegrad.transforms.compiled import CompiledFunction, Entry
+from tracegrad.transforms.program import Program
+
+STAGES = ("trace", "adjoint", "optimized", "schedule", "llvm", "asm")
+
+
+class Text(str):
+    """A string that shows its lines, not its escapes, in the REPL."""
+
+    __slots__ = ()
+
+    def __repr__(self) -> str:
+        return str(self)
+
+
+def show(function: CompiledFunction, *args: Any, stage: str = "optimized", **kwargs: Any) -> Text:
+    """The text of a stage of a compiled function: trace, adjoint, optimized, schedule, llvm or asm.
+
+    With arguments the program for them (compiled now if it is new), without the one used last. Raises ArgumentError
+    for another stage, for a function that is not compiled by tracegrad, and where nothing has been compiled yet.
+    """
+    _check(function)
+    return function.show(stage, *args, **kwargs)
+
+
+def show_entry(entry: Entry, stage: str) -> Text:
+    """One stage of one program."""
+    if stage not in STAGES:
+        raise ArgumentError(f"there is no stage {stage!r}", fix=f"one of {', '.join(STAGES)}")
+    parts = [_program_text(program, stage) for program in programs_of(entry)]
+    return Text("\n\n".join(parts))
+
+
+def programs_of(entry: Entry) -> list[Program]:
+    """The programs behind an entry: one, or forward and backward where Tensors went in."""
+    program = entry.program
+    if isinstance(program, GraphFunction):
+        return program.programs()
+    return [program]
+
+
+def _program_text(program: Program, stage: str) -> str:
+    if stage == "schedule":
+        from tracegrad.schedule.printer import print_program
+
+        return print_program(program.stage("schedule"))
+    if stage in ("llvm", "asm"):
+        executable = program.stage("executable")
+        return executable.llvm() if stage == "llvm" else executable.asm()
+    return str(program.stage(stage))
+
+
+@dataclass(frozen=True)
+class ProgramReport:
+    """One compiled program: for which arguments, which kernels it has, how long each stage took."""
+
+    signature: str
+    kernels: tuple[Any, ...]
+    seconds: dict[str, float]
+    calls: int
+    guards: int
+
+    def __str__(self) -> str:
+        stages = ", ".join(f"{name} {1e3 * seconds:.1f} ms" for name, seconds in self.seconds.items())
+        lines = [f"  ({self.signature})  {self.calls} calls, {self.guards} guarded values", f"    stages: {stages}"]
+        lines += [f"    {kernel}" for kernel in self.kernels]
+        return "\n".join(lines)
+
+
+@dataclass(frozen=True)
+class Explanation:
+    """What `tg.explain` returns; print it, or read its fields."""
+
+    name: str
+    kind: str
+    programs: tuple[ProgramReport, ...]
+    recompiles: tuple[str, ...]
+
+    def __str__(self) -> str:
+        lines = [f"{self.kind}({self.name}): {len(self.programs)} programs"]
+        lines += map(str, self.programs)
+        lines += [f"  compile {i}: {reason}" for i, reason in enumerate(self.recompiles, 1)]
+        return "\n".join(lines)
+
+    __repr__ = __str__
+
+
+def explain(function: CompiledFunction) -> Explanation:
+    """Signatures, kernels with what was fused into each, flops and bytes, compile times, reasons for recompiling."""
+    _check(function)
+    reports = []
+    for entries in function.entries.values():
+        for entry in entries:
+            graph = entry.recording.graph
+            for program in programs_of(entry):
+                reports.append(
+                    ProgramReport(
+                        ", ".join(str(v.type) for v in graph.inputs),
+                        tuple(program.stage("report")),
+                        dict(program.seconds),
+                        entry.calls,
+                        len(entry.recording.guards),
+                    )
+                )
+    return Explanation(function.__name__, function.kind, tuple(reports), tuple(function.recompiles))
+
+
+def _check(function: Any) -> None:
+    if not isinstance(function, CompiledFunction):
+        raise ArgumentError(
+            f"a function compiled by tracegrad is needed here, not a {type(function).__name__}",
+            fix="decorate it with @tg.jit, tg.grad or tg.value_and_grad first",
+        )
