@@ -95,26 +95,26 @@ class Nonzero(Operation):
         return Type(np.dtype(np.intp), (count,))
 
 
-class LastWriter(Operation):
-    """Which of the writes to repeated positions counts: True for the last one to each.
+class WriteSource(Operation):
+    """For each element of an array of `shape` the number of the last write to it, -1 where there is none.
 
-    The operands are integer arrays of one shape, positions along the first axes of an array of `shape`.
+    The operands are integer arrays of one shape: write number n goes to position (indices0[n], …, indicesK[n]), counted
+    in C order.
     """
 
-    name = "last_writer"
+    name = "write_source"
     differentiable = False
 
     @staticmethod
     def forward(*indices: np.ndarray, shape: Shape) -> np.ndarray:
+        out = np.full(shape, -1, np.intp)
+        numbers = np.arange(np.size(indices[0])).reshape(np.shape(indices[0]))
         try:
-            flat = np.ravel_multi_index([np.ravel(i % d) for i, d in zip(indices, shape, strict=True)], shape)
-        except (ValueError, ZeroDivisionError) as error:
-            raise TracegradIndexError(str(error)) from None
-        order = np.full(int(np.prod(shape)), -1, np.intp)
-        number = np.arange(flat.size)
-        order[flat] = number
-        return (order[flat] == number).reshape(np.shape(indices[0]))
+            np.maximum.at(out, indices, numbers)
+        except IndexError as error:
+            raise TracegradIndexError(str(error), fix="keep positions between -size and size - 1") from None
+        return out
 
     @staticmethod
     def infer(*indices: Type, shape: Shape) -> Type:
-        return Type(np.dtype(bool), indices[0].shape)
+        return Type(np.dtype(np.intp), shape)

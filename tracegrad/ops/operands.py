@@ -60,3 +60,23 @@ def assume_non_negative(dim: DimLike) -> bool:
     if state.trace is not None and not known_non_negative(dim):
         state.trace.assumptions.add(dim)
     return True
+
+
+def guarded_int(x: Any) -> int:
+    """The number a 0-d integer value has in this run; a trace holds only for calls in which it is the same."""
+    trace = state.trace
+    if trace is None or not isinstance(x, Tensor):
+        return int(x._array if isinstance(x, Tensor) else x)
+    var = trace.lift(x)
+    number = int(trace.value(var))
+    trace.guards.append((var, number))
+    return number
+
+
+def positions(size: DimLike) -> Any:
+    """0, 1, …, size - 1."""
+    if state.trace is None:
+        return np.arange(size)
+    from tracegrad.ops.creation import arange
+
+    return arange(size)

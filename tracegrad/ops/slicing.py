@@ -13,6 +13,7 @@ from tracegrad.ir.dims import Dim, DimLike
 from tracegrad.ir.index import Affine, Bound, Piece, Quotient
 from tracegrad.ir.lowering import IndexMap
 from tracegrad.ir.types import Type
+from tracegrad.ops.cotangent import zeros
 from tracegrad.ops.operands import as_dim, assume_non_negative, known_non_negative
 
 Shape = tuple[DimLike, ...]
@@ -103,6 +104,41 @@ class Unslice(Operation):
     def backward(ctx: Any, g: Any) -> tuple[Any]:
         attrs = ctx.attrs
         return (Slice.apply(g, start=attrs["start"], size=ctx.types[0].shape, step=attrs["step"]),)
+
+
+def _update_pieces(
+    index: Sequence[Affine], inputs: tuple[Type, ...], out: Type, *, start: Shape, step: tuple[int, ...]
+) -> tuple[Piece, ...]:
+    (written,) = _unslice_pieces(index, inputs[1:], out, shape=out.shape, start=start, step=step, fill=0)
+    return Piece(1, written.index, written.when), Piece(0, tuple(index))
+
+
+class SliceUpdate(Operation):
+    """The first operand with the second in the place of the elements from `start` on, `step` apart."""
+
+    name = "slice_update"
+    lower = IndexMap(_update_pieces)
+    saves = ("", "")
+
+    @staticmethod
+    def forward(x: np.ndarray, value: np.ndarray, *, start: Shape, step: tuple[int, ...]) -> np.ndarray:
+        out = np.array(x)
+        out[slices(start, np.shape(value), step)] = value
+        return out
+
+    @staticmethod
+    def infer(x: Type, value: Type, *, start: Shape, step: tuple[int, ...]) -> Type:
+        return x.with_shape(x.shape)
+
+    @staticmethod
+    def backward(ctx: Any, g: Any) -> tuple[Any, Any]:
+        x, value = ctx.types
+        start, step = ctx.attrs["start"], ctx.attrs["step"]
+        needs = ctx.needs_input_grad
+        return (
+            SliceUpdate.apply(g, zeros(value.with_dtype(g.dtype)), start=start, step=step) if needs[0] else None,
+            Slice.apply(g, start=start, size=value.shape, step=step) if needs[1] else None,
+        )
 
 
 def slice_bounds(wanted: slice, dim: DimLike) -> tuple[DimLike, DimLike, int]:

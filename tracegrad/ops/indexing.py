@@ -1,0 +1,269 @@
+"""Indexing: `x[index]` in all of NumPy's forms, and what is built on it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from tracegrad.errors import ArgumentError, ShapeError, TracegradIndexError
+from tracegrad.ir.dims import DimLike, product
+from tracegrad.numpy_protocols import implements
+from tracegrad.ops.base import broadcast_shapes, normalize_axis, shape_text
+from tracegrad.ops.gather import Gather, Nonzero, ScatterAdd, WriteSource
+from tracegrad.ops.index_plan import IndexPlan, plan_index
+from tracegrad.ops.joining import stack
+from tracegrad.ops.casting import astype
+from tracegrad.ops.operands import guarded_int, lifted, operand, positions
+from tracegrad.ops.reduction import sum as tensor_sum
+from tracegrad.ops.select import where
+from tracegrad.ops.shape import (
+    broadcast_arrays,
+    broadcast_to,
+    expand_dims,
+    inverse_permutation,
+    ravel,
+    reshape,
+    shape,
+    squeeze,
+    transpose,
+)
+from tracegrad.ops.slicing import SliceUpdate, Unslice, take_slice
+
+# ---- reading ------------------------------------------------------------------------------------------------------
+
+
+def getitem(x: Any, index: Any) -> Any:
+    """`x[index]`. Raises TracegradIndexError (an IndexError) where NumPy raises IndexError."""
+    x = operand(x)
+    plan = plan_index(x.shape, index)
+    taken = reshape(take_slice(x, plan.start, plan.size, plan.step), plan.middle)
+    if not plan.arrays:
+        return taken
+    order, result_order = _orders(plan, arrays := index_arrays(plan))
+    return transpose(Gather.apply(transpose(taken, order), *arrays), result_order)
+
+
+def index_arrays(plan: IndexPlan) -> tuple[Any, ...]:
+    """The plan's arrays as integer arrays of one shape; masks become the positions of what is true in them."""
+    arrays = [true_positions(a) if a.dtype.kind == "b" else a for a in plan.arrays]
+    try:
+        common = broadcast_shapes(*(a.shape for a in arrays))
+    except ShapeError:
+        shapes = " ".join(shape_text(a.shape) for a in arrays)
+        raise TracegradIndexError(
+            f"the index arrays could not be broadcast together, their shapes are {shapes}",
+            fix="for all combinations of rows and columns use np.ix_",
+        ) from None
+    return tuple(a if a.shape == common else broadcast_to(lifted(a), common) for a in arrays)
+
+
+def _orders(plan: IndexPlan, arrays: Sequence[Any]) -> tuple[tuple[int, ...], tuple[int, ...]]:
+    """The order of axes that brings the indexed ones to the front, and the one that sorts a gather's result."""
+    rest = tuple(i for i in range(len(plan.middle)) if i not in plan.axes)
+    count = arrays[0].ndim
+    others = range(count, count + len(rest))
+    return (*plan.axes, *rest), (*others[: plan.position], *range(count), *others[plan.position :])
+
+
+def true_positions(mask: Any) -> Any:
+    """The flat positions of the True elements. How many there are is guarded while tracing."""
+    mask = lifted(mask)
+    count = guarded_int(tensor_sum(mask, dtype=np.dtype(np.intp)))
+    return Nonzero.apply(mask, count=count)
+
+
+# ---- writing, as functions ----------------------------------------------------------------------------------------
+
+
+def index_update(x: Any, index: Any, value: Any) -> Any:
+    """A copy of x after `x[index] = value`: `value` is broadcast and cast to x's dtype.
+
+    Of several writes to one element the last one wins, and it alone gets the gradient.
+    """
+    x = operand(x)
+    plan = plan_index(x.shape, index)
+    value = astype(operand(value), x.dtype)
+    if not plan.arrays:
+        region = reshape(_broadcast_value(value, plan.middle), plan.size)
+        return SliceUpdate.apply(x, region, start=plan.start, step=plan.step)
+    return _replace(x, plan, _write_rows, value)
+
+
+def index_add(x: Any, index: Any, value: Any) -> Any:
+    """A copy of x after `np.add.at(x, index, value)`: what is written to one element several times adds up."""
+    x = operand(x)
+    plan = plan_index(x.shape, index)
+    value = astype(operand(value), x.dtype)
+    if not plan.arrays:
+        region = reshape(_broadcast_value(value, plan.middle), plan.size)
+        return np.add(x, Unslice.apply(region, shape=x.shape, start=plan.start, step=plan.step, fill=0))
+    return _replace(x, plan, _add_rows, value)
+
+
+def _broadcast_value(value: Any, target: tuple[DimLike, ...]) -> Any:
+    """The value in the shape of what it is written to; as in NumPy, leading axes of size 1 too many are dropped."""
+    extra = value.ndim - len(target)
+    if extra > 0 and all(d == 1 for d in value.shape[:extra]):
+        value = reshape(value, value.shape[extra:])
+    return broadcast_to(value, target)
+
+
+def _replace(x: Any, plan: IndexPlan, write: Any, value: Any) -> Any:
+    """x with its region of the plan changed by `write(region with indexed axes first, index arrays, value)`."""
+    region = take_slice(x, plan.start, plan.size, plan.step)
+    arrays = index_arrays(plan)
+    order, result_order = _orders(plan, arrays)
+    taken = transpose(reshape(region, plan.middle), order)
+    in_front = (*arrays[0].shape, *taken.shape[len(arrays) :])
+    value = _broadcast_value(value, tuple(in_front[i] for i in result_order))
+    written = write(taken, arrays, transpose(value, inverse_permutation(result_order)))
+    back = reshape(transpose(written, inverse_permutation(order)), plan.size)
+    if region is x:
+        return back
+    return SliceUpdate.apply(x, back, start=plan.start, step=plan.step)
+
+
+def _write_rows(taken: Any, arrays: tuple[Any, ...], value: Any) -> Any:
+    if arrays[0].size == 0:
+        return taken
+    indexed, rest = taken.shape[: len(arrays)], taken.shape[len(arrays) :]
+    source = WriteSource.apply(*map(lifted, arrays), shape=indexed)
+    rows = Gather.apply(reshape(value, (product(arrays[0].shape), *rest)), source)
+    written = reshape(np.greater_equal(source, 0), (*indexed, *(1,) * len(rest)))
+    return where(written, rows, taken)
+
+
+def _add_rows(taken: Any, arrays: tuple[Any, ...], value: Any) -> Any:
+    return np.add(taken, ScatterAdd.apply(value, *arrays, shape=taken.shape))
+
+
+# ---- NumPy's functions --------------------------------------------------------------------------------------------
+
+
+@implements(np.take)
+def take(a: Any, indices: Any, axis: Any = None, out: Any = None, mode: str = "raise") -> Any:
+    """Elements of one axis (of all, flattened, without `axis`); `mode` is raise, wrap or clip."""
+    _no_out(out, "take")
+    x = ravel(a) if axis is None else operand(a)
+    axis = 0 if axis is None else normalize_axis(axis, x.ndim)
+    places = _in_mode(indices, x.shape[axis], mode)
+    return getitem(x, (*(slice(None),) * axis, places))
+
+
+def _in_mode(indices: Any, size: DimLike, mode: str) -> Any:
+    indices = operand(indices)
+    if indices.size == 0 and indices.dtype.kind == "f":
+        indices = np.zeros(indices.shape, np.intp)
+    if mode == "raise":
+        return indices
+    if mode == "wrap":
+        return np.remainder(lifted(indices), size)
+    if mode == "clip":
+        return np.clip(lifted(indices), 0, size - 1)
+    raise ArgumentError(f"mode must be 'raise', 'wrap' or 'clip', not {mode!r}")
+
+
+def _no_out(out: Any, name: str) -> None:
+    if out is not None:
+        raise ArgumentError(f"np.{name} has no out= here", fix="assign the result instead")
+
+
+def _along_axis(x: Any, indices: Any, axis: Any) -> tuple[Any, ...]:
+    """Index arrays that run over all axes in step, except one that `indices` chooses from."""
+    if indices.ndim != x.ndim:
+        raise ShapeError(
+            f"the indices have {indices.ndim} dimensions, the array {x.ndim}",
+            fix="give the indices the array's shape except along the axis",
+        )
+    if indices.dtype.kind not in "iu":
+        raise TracegradIndexError(f"the indices must be integers, not {indices.dtype}")
+    return tuple(
+        indices if i == axis else reshape(positions(d), tuple(d if j == i else 1 for j in range(x.ndim)))
+        for i, d in enumerate(x.shape)
+    )
+
+
+@implements(np.take_along_axis)
+def take_along_axis(arr: Any, indices: Any, axis: Any = -1) -> Any:
+    """`out[i, j, k] = arr[i, indices[i, j, k], k]` for axis 1, and so on."""
+    x, indices = operand(arr), operand(indices)
+    if axis is None:
+        return getitem(ravel(x), indices)
+    return getitem(x, _along_axis(x, indices, normalize_axis(axis, x.ndim)))
+
+
+def update_along_axis(arr: Any, indices: Any, values: Any, axis: Any) -> Any:
+    """A copy of `arr` after `np.put_along_axis(arr, indices, values, axis)`."""
+    x, indices = operand(arr), operand(indices)
+    if axis is None:
+        return reshape(index_update(ravel(x), indices, values), x.shape)
+    return index_update(x, _along_axis(x, indices, normalize_axis(axis, x.ndim)), values)
+
+
+@implements(np.nonzero)
+def nonzero(a: Any) -> tuple[Any, ...]:
+    """Per axis the positions of the elements that are not zero; how many there are is guarded while tracing."""
+    x = operand(a)
+    flat = flatnonzero(x)
+    out = []
+    for axis in range(x.ndim):
+        inner = product(x.shape[axis + 1 :])
+        out.append(np.remainder(np.floor_divide(flat, inner), x.shape[axis]) if flat.size else flat)
+    return tuple(out)
+
+
+@implements(np.flatnonzero)
+def flatnonzero(a: Any) -> Any:
+    x = lifted(a)
+    return true_positions(x if x.dtype.kind == "b" else np.not_equal(x, 0))
+
+
+@implements(np.argwhere)
+def argwhere(a: Any) -> Any:
+    x = operand(a)
+    if x.ndim == 0:
+        return np.zeros((flatnonzero(x).size, 0), np.intp)
+    return stack(nonzero(x), axis=1)
+
+
+@implements(np.compress)
+def compress(condition: Any, a: Any, axis: Any = None, out: Any = None) -> Any:
+    """Where a vector of conditions is true, the elements of one axis (of all, flattened, without `axis`)."""
+    _no_out(out, "compress")
+    condition = operand(condition)
+    if condition.ndim != 1:
+        raise ShapeError("the condition must be one-dimensional", fix="for a mask of more dimensions use x[mask]")
+    return take(a, flatnonzero(condition), axis)
+
+
+@implements(np.extract)
+def extract(condition: Any, arr: Any) -> Any:
+    """The elements where the condition is true, flattened."""
+    return compress(ravel(condition), ravel(arr))
+
+
+@implements(np.choose)
+def choose(a: Any, choices: Any, out: Any = None, mode: str = "raise") -> Any:
+    """Element by element from the choice whose number stands in `a`."""
+    _no_out(out, "choose")
+    choices = [*choices] if isinstance(choices, (list, tuple)) else [choices[i] for i in range(len(choices))]
+    number, *options = broadcast_arrays(lifted(a), *map(lifted, choices))
+    stacked = stack(options)
+    return squeeze(take_along_axis(stacked, expand_dims(_in_mode(number, len(options), mode), 0), 0), 0)
+
+
+@implements(np.select)
+def select(condlist: Sequence[Any], choicelist: Sequence[Any], default: Any = 0) -> Any:
+    """Element by element the choice whose condition is the first to hold, else `default`."""
+    if len(condlist) != len(choicelist) or not len(condlist):
+        raise ShapeError(
+            f"np.select needs as many choices as conditions and at least one, got {len(choicelist)} and {len(condlist)}"
+        )
+    options = [c if type(c) in (int, float, complex) else operand(c) for c in (*choicelist, default)]
+    dtype = np.result_type(*(c if type(c) in (int, float, complex) else c.dtype for c in options))
+    *choices, out = [np.asarray(c, dtype) if type(c) in (int, float, complex) else astype(c, dtype) for c in options]
+    for condition, choice in zip(reversed(condlist), reversed(choices), strict=True):
+        out = where(condition, choice, out)
+    return broadcast_to(out, broadcast_shapes(*map(shape, (*condlist, *choices, out))))
