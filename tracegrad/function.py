@@ -8,13 +8,14 @@ class with PyTorch's contract: `forward(ctx, *args)` and `backward(ctx, *grads)`
 from __future__ import annotations
 
 from collections.abc import Mapping
-from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
+from tracegrad.autograd.modes import modes
 from tracegrad.autograd.node import OperationNode
-from tracegrad.errors import BackwardNotImplementedError
+from tracegrad.autograd.views import mark_inference, note_view
+from tracegrad.errors import ArgumentError, AutogradError, BackwardNotImplementedError
 from tracegrad.ir.lowering import Lowering
 from tracegrad.ir.types import Type
 from tracegrad.state import state
@@ -43,13 +44,29 @@ class Function:
 
     @staticmethod
     def forward(ctx: Any, *args: Any, **kwargs: Any) -> Any:
-        raise NotImplementedError("a Function needs a static method forward(ctx, *args)")
+        raise BackwardNotImplementedError("a Function needs a static method forward(ctx, *args)")
 
     @staticmethod
     def backward(ctx: Any, *grad_outputs: Any) -> Any:
         raise BackwardNotImplementedError(
             "this Function has no backward, so nothing can be differentiated through it",
             fix="write a static method backward(ctx, *grad_outputs)",
+        )
+
+    @staticmethod
+    def setup_context(ctx: Any, inputs: tuple[Any, ...], output: Any) -> None:
+        """Override it to keep `forward(*args)` free of ctx: it runs after forward and saves what backward needs."""
+
+    @staticmethod
+    def vjp(ctx: Any, *grad_outputs: Any) -> Any:
+        """Another name for `backward`; a Function has one of the two."""
+        raise BackwardNotImplementedError("this Function has no vjp")
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        raise AutogradError(
+            "Legacy autograd function with non-static forward method is deprecated: a Function is not called as an "
+            "instance",
+            fix=f"make forward and backward static methods and call {type(self).__name__}.apply(...)",
         )
 
     @classmethod
@@ -90,7 +107,7 @@ class Operation(Function):
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)
-        cls.node_class = type(f"{cls.__name__}Backward0", (OperationNode,), {"__slots__": (), "function": cls})
+        cls.node_class = type(f"{cls.__name__}Backward0", (OperationNode,), {"__slots__": (), "function": cls, "plans": {}})
         if cls.__dict__.get("name"):
             registry[cls.name] = cls
 
@@ -114,14 +131,30 @@ class Operation(Function):
         for arg in args:
             if isinstance(arg, Tensor):
                 tensors = True
-                needs_grad = needs_grad or arg._requires_grad
-                arrays.append(arg._array)
+                array = arg._array
+                if array is None:
+                    raise outlived()
+                arrays.append(array)
+                if not needs_grad:
+                    needs_grad = arg._requires_grad or (arg._meta is not None and arg.requires_grad)
             else:
                 arrays.append(arg)
         result = cls.forward(*arrays, **attrs)
         if not tensors:
             return result
-        return wrap_results(cls, args, attrs, result, needs_grad and state.grad_enabled and cls.differentiable)
+        record = needs_grad and state.grad_enabled and cls.differentiable
+        if type(result) is tuple:
+            outputs = tuple([Tensor._wrap(np.asarray(r)) for r in result])
+        else:
+            outputs = (Tensor._wrap(result if type(result) is np.ndarray else np.asarray(result)),)
+        if record:
+            link(cls, args, attrs, outputs)
+        for out in outputs:
+            if out._array.base is not None or any([out._array is a for a in arrays]):
+                note_view(cls, args, attrs, outputs, out)
+        if modes.special and state.inference:
+            mark_inference(outputs)
+        return outputs if type(result) is tuple else outputs[0]
 
     @classmethod
     def traced_apply(cls, trace: Trace, args: tuple[Any, ...], attrs: Mapping[str, Any]) -> Any:
@@ -130,21 +163,21 @@ class Operation(Function):
         return trace.apply(cls, args, attrs)
 
 
-def wrap_results(op: type[Operation], args: tuple[Any, ...], attrs: Mapping[str, Any], result: Any, record: bool) -> Any:
-    """Tensors over the result arrays, linked to a backward node where `record` asks for it."""
-    several = type(result) is tuple
-    outputs = tuple(Tensor._wrap(np.asarray(r)) for r in (result if several else (result,)))
-    if record:
-        link(op, args, attrs, outputs)
-    return outputs if several else outputs[0]
+def outlived() -> ArgumentError:
+    return ArgumentError(
+        "a Tensor of a traced function was used after that function had returned",
+        fix="return it from the function instead of keeping it in a global, a list or an attribute",
+    )
 
 
 def link(op: type[Operation], args: tuple[Any, ...], attrs: Mapping[str, Any], outputs: tuple[Tensor, ...]) -> None:
     """Give the outputs that can have a gradient a backward node of `op`."""
-    node = op.node_class(args, MappingProxyType(dict(attrs)), outputs)
-    for position, out in enumerate(outputs):
+    node = op.node_class(args, attrs, outputs)
+    position = 0
+    for out in outputs:
         if out.dtype.kind in "fc":
-            out._requires_grad, out.grad_fn, out._output_nr = True, node, position
+            out._requires_grad, out._grad_fn, out._output_nr = True, node, position
+        position += 1
 
 
 def operation(name: str) -> type[Operation]:

@@ -19,17 +19,28 @@ if TYPE_CHECKING:
 
 
 class Meta:
-    """What few Tensors have: a gradient, hooks, a version counter shared with their views, a base."""
+    """What few Tensors have: a gradient, hooks, a version counter shared with their views, a base.
 
-    __slots__ = ("base", "grad", "hooks", "post_hooks", "retains_grad", "version", "view_reason")
+    base, replay, view_version: for a view its base, the operations that lead from there to it, and the version of the
+        memory for which its grad_fn holds. `view_reason` says why such a view must not be modified in place.
+    """
+
+    __slots__ = (
+        "accumulator", "base", "grad", "hooks", "inference", "post_hooks", "replay", "retains_grad", "version",
+        "view_reason", "view_version",
+    )  # fmt: skip
 
     def __init__(self) -> None:
         self.grad: Tensor | None = None
         self.version: list[int] = [0]
         self.hooks: Any = None
         self.post_hooks: Any = None
+        self.accumulator: Any = None
         self.retains_grad = False
+        self.inference = False
         self.base: Tensor | None = None
+        self.replay: Any = ()
+        self.view_version = 0
         self.view_reason: str | None = None
 
 
@@ -40,11 +51,11 @@ class Tensor:
     computed when Python looks at them.
     """
 
-    __slots__ = ("__weakref__", "_array", "_meta", "_output_nr", "_requires_grad", "_trace", "_var", "grad_fn")
+    __slots__ = ("__weakref__", "_array", "_grad_fn", "_meta", "_output_nr", "_requires_grad", "_trace", "_var")
 
     _array: np.ndarray | None
     _requires_grad: bool
-    grad_fn: Any
+    _grad_fn: Any
     _output_nr: int
     _meta: Meta | None
     _trace: Trace
@@ -54,7 +65,7 @@ class Tensor:
         array = np.array(data.detach()._array if isinstance(data, Tensor) else data, dtype=dtype)
         self._array = check_array(array)
         self._requires_grad = False
-        self.grad_fn = None
+        self._grad_fn = None
         self._output_nr = 0
         self._meta = None
         if requires_grad:
@@ -66,7 +77,7 @@ class Tensor:
         self = object.__new__(Tensor)
         self._array = array
         self._requires_grad = False
-        self.grad_fn = None
+        self._grad_fn = None
         self._output_nr = 0
         self._meta = None
         return self
@@ -79,7 +90,7 @@ class Tensor:
         self._trace = trace
         self._var = var
         self._requires_grad = False
-        self.grad_fn = None
+        self._grad_fn = None
         self._output_nr = 0
         self._meta = None
         return self
@@ -126,6 +137,9 @@ class Tensor:
 
     @property
     def requires_grad(self) -> bool:
+        meta = self._meta
+        if meta is not None and meta.base is not None and meta.view_version != meta.version[0]:
+            self._refresh_view()
         return self._requires_grad
 
     @requires_grad.setter
@@ -133,7 +147,7 @@ class Tensor:
         if self.grad_fn is not None:
             if not value:
                 raise AutogradError(
-                    "only leaf Tensors can change requires_grad; this one was computed from others",
+                    "you can only change requires_grad flags of leaf variables; this Tensor was computed from others",
                     fix="use `.detach()` to get the value without its history",
                 )
             return
@@ -149,6 +163,20 @@ class Tensor:
     def is_leaf(self) -> bool:
         """Whether no recorded operation made it."""
         return self.grad_fn is None
+
+    @property
+    def grad_fn(self) -> Any:
+        """The node of the backward graph that made it; None for a leaf."""
+        meta = self._meta
+        if meta is not None and meta.base is not None and meta.view_version != meta.version[0]:
+            self._refresh_view()
+        return self._grad_fn
+
+    def _refresh_view(self) -> None:
+        """Derive the history of a view again, whose memory was modified in place since it was made."""
+        from tracegrad.autograd.views import refresh
+
+        refresh(self)
 
     @property
     def _version(self) -> int:

@@ -3,50 +3,92 @@
 from __future__ import annotations
 
 import itertools
+import weakref
 from collections.abc import Mapping
 from typing import Any, ClassVar
 
 import numpy as np
 
+from tracegrad.autograd.hooks import HookTable, NodeHooks, RemovableHandle
+from tracegrad.autograd.modes import modes
 from tracegrad.errors import AutogradError
+from tracegrad.ir.dims import DimLike
 from tracegrad.ir.types import Type
+from tracegrad.state import state
 from tracegrad.tensor import Meta, Tensor
 
 _sequence = itertools.count()
+_leaf_sequence = itertools.count(-1, -1)
+
+Edge = tuple["BackwardNode", int]
+ShapeAndDtype = tuple[tuple[DimLike, ...], np.dtype]
 
 
 class BackwardNode:
-    """One operation of the backward graph. `next_functions` pairs each input's node with its output position.
+    """One operation of the backward graph.
 
-    `sequence` grows with creation, so running nodes from the highest down is a topological order.
+    _edges:    per input the node and output position its cotangent goes to; None where it needs none.
+    _outs:     shape and dtype of each output.
+    _sequence: grows with creation, so running nodes from the highest down is a topological order; leaves come last.
+    metadata: a dict for whoever wants to note something on the node (anomaly mode keeps the forward traceback there).
     """
 
-    __slots__ = ("__weakref__", "edges", "hooks", "output_types", "prehooks", "sequence")
+    __slots__ = ("__weakref__", "_metadata", "_edges", "_hooks", "_outs", "_sequence")
 
-    def __init__(self, inputs: tuple[Any, ...], output_types: tuple[Type, ...]):
-        self.sequence = next(_sequence)
-        self.edges: tuple[tuple[Any, int, Type] | None, ...] = tuple(map(edge_of, inputs))
-        self.output_types = output_types
-        self.hooks: Any = None
-        self.prehooks: Any = None
+    _edges: tuple[Edge | None, ...]
+    _outs: tuple[ShapeAndDtype, ...]
+    _hooks: NodeHooks | None
+    _sequence: int
+
+    def _begin(self) -> None:
+        self._sequence = next(_sequence)
+        self._hooks = self._metadata = None
+        if modes.anomaly:
+            modes.note_forward(self)
 
     @property
     def next_functions(self) -> tuple[tuple[Any, int], ...]:
-        return tuple((None, 0) if e is None else e[:2] for e in self.edges)
+        return tuple((None, 0) if e is None else e for e in self._edges)
+
+    @property
+    def metadata(self) -> dict[str, Any]:
+        if self._metadata is None:
+            self._metadata = {}
+        return self._metadata
 
     def name(self) -> str:
         return type(self).__name__
 
+    def __repr__(self) -> str:
+        return f"<{self.name()} object at {id(self):#x}>"
+
     @property
     def needs_input_grad(self) -> tuple[bool, ...]:
-        return tuple(e is not None for e in self.edges)
+        return tuple([e is not None for e in self._edges])
 
-    def run(self, cotangents: tuple[Tensor | None, ...]) -> tuple[Tensor | None, ...]:
+    def _run(self, cotangents: tuple[Tensor | None, ...]) -> tuple[Any, ...]:
         """One cotangent per edge for those of the outputs; the engine sums and casts them to the inputs' types."""
         raise NotImplementedError
 
-    def release(self) -> None:
+    def _release(self) -> None:
         """Drop what was saved for backward."""
+
+    def _ensure_hooks(self) -> NodeHooks:
+        if self._hooks is None:
+            self._hooks = NodeHooks()
+        return self._hooks
+
+    def register_prehook(self, hook: Any) -> RemovableHandle:
+        """`hook(grad_outputs)` runs before the node; a tuple it returns replaces them."""
+        return RemovableHandle(self._ensure_hooks().pre, hook)
+
+    def register_hook(self, hook: Any) -> RemovableHandle:
+        """`hook(grad_inputs, grad_outputs)` runs after the node; a tuple it returns replaces the former."""
+        return RemovableHandle(self._ensure_hooks().post, hook)
+
+    def _tensor_hooks(self, position: int) -> HookTable:
+        """The hooks of the Tensor that is output `position`."""
+        return self._ensure_hooks().tensor.setdefault(position, HookTable())
 
 
 class AccumulateGrad(BackwardNode):
@@ -55,97 +97,255 @@ class AccumulateGrad(BackwardNode):
     __slots__ = ("variable",)
 
     def __init__(self, variable: Tensor):
-        super().__init__((), (variable.type,))
+        self._begin()
+        self._sequence = next(_leaf_sequence)
+        self._edges = ()
+        self._outs = ((variable.shape, variable.dtype),)
         self.variable = variable
-
-
-_accumulators: Any = None
-
-
-def edge_of(value: Any) -> tuple[Any, int, Type] | None:
-    """(node, output position, type) through which `value` gets its cotangent; None where it needs none."""
-    if not isinstance(value, Tensor) or not value._requires_grad:
-        return None
-    node = value.grad_fn
-    return (accumulator(value) if node is None else node, value._output_nr, value.type)
 
 
 def accumulator(leaf: Tensor) -> AccumulateGrad:
     """The AccumulateGrad node of a leaf, one and the same as long as somebody holds it."""
-    import weakref
-
-    global _accumulators
-    if _accumulators is None:
-        _accumulators = weakref.WeakValueDictionary()
-    node = _accumulators.get(id(leaf))
-    if node is None or node.variable is not leaf:
-        node = _accumulators[id(leaf)] = AccumulateGrad(leaf)
+    meta = leaf._meta or leaf._ensure_meta()
+    node = meta.accumulator and meta.accumulator()
+    if node is None:
+        node = AccumulateGrad(leaf)
+        meta.accumulator = weakref.ref(node)
     return node
+
+
+def edge_of(value: Any) -> Edge | None:
+    """The node and output position through which `value` gets its cotangent; None where it needs none."""
+    if not isinstance(value, Tensor) or not value.requires_grad:
+        return None
+    node = value._grad_fn
+    return (accumulator(value), 0) if node is None else (node, value._output_nr)
 
 
 class OperationNode(BackwardNode):
     """The backward node of a built-in operation; it is also the `ctx` of the operation's `backward`."""
 
-    __slots__ = ("attrs", "released", "saved_inputs", "saved_outputs", "types", "versions")
+    __slots__ = ("attrs", "needs_input_grad", "operands", "released", "saved_inputs", "saved_outputs", "versions")
 
     function: ClassVar[Any]
+    # Per pattern of needed gradients: the positions of the inputs to save, and whether the outputs are read.
+    plans: ClassVar[dict[tuple[bool, ...], tuple[tuple[int, ...], bool]]]
 
     def __init__(self, inputs: tuple[Any, ...], attrs: Mapping[str, Any], outputs: tuple[Tensor, ...]):
-        super().__init__(inputs, tuple(o.type for o in outputs))
-        saved = self.function.saved_for(self.needs_input_grad)
+        self._sequence = next(_sequence)
+        self._hooks = self._metadata = None
         self.attrs = attrs
-        self.types = tuple(map(type_of, inputs))
         self.released = False
-        self.saved_inputs = tuple(x if str(i) in saved else None for i, x in enumerate(inputs)) if saved else ()
-        # An output is kept as array and version, never as the Tensor, whose grad_fn would make a cycle with this node.
-        self.saved_outputs = tuple(map(_detached, outputs)) if "y" in saved else ()
-        self.versions = tuple(x._version if isinstance(x, Tensor) else 0 for x in (*self.saved_inputs, *self.saved_outputs))
+        edges: list[Edge | None] = []
+        operands: list[Any] = []
+        for x in inputs:
+            if isinstance(x, Tensor):
+                array = x._array
+                operands.append(x._var.type if array is None else (array.shape, array.dtype))
+                node = x._grad_fn
+                if node is not None and x._meta is None:
+                    edges.append((node, x._output_nr))
+                else:
+                    edges.append(edge_of(x))
+            else:
+                edges.append(None)
+                operands.append((x.shape, x.dtype) if isinstance(x, (np.ndarray, np.generic)) else type(x))
+        self._edges = tuple(edges)
+        self.operands = operands
+        self.needs_input_grad = needs = tuple([e is not None for e in edges])
+        self._outs = tuple([(o.shape, o.dtype) for o in outputs])
+        plan = self.plans.get(needs) or self._plan(needs)
+        positions, keep_outputs = plan
+        saved: list[Any] = []
+        versions: list[int] = []
+        for position in positions:
+            x = inputs[position]
+            saved.append(x)
+            if isinstance(x, Tensor):
+                meta = x._meta
+                versions.append(0 if meta is None else meta.version[0])
+            else:
+                versions.append(0)
+        self.saved_inputs: Any = saved
+        self.versions: Any = versions
+        self.saved_outputs: Any = None
+        if keep_outputs:
+            # Kept as arrays with their versions, never as the Tensors, whose grad_fn would make a cycle with this node.
+            self.saved_outputs = [detached(o) for o in outputs]
+            versions.extend([o._version for o in outputs])
+        if modes.special:
+            self._special()
+
+    @classmethod
+    def _plan(cls, needs: tuple[bool, ...]) -> tuple[tuple[int, ...], bool]:
+        saved = cls.function.saved_for(needs)
+        plan = cls.plans[needs] = (tuple(i for i in range(len(needs)) if str(i) in saved), "y" in saved)
+        return plan
+
+    def _special(self) -> None:
+        if modes.anomaly:
+            modes.note_forward(self)
+        if state.inference:
+            return
+        pack_hooks = modes.saved_hooks
+        for i, x in enumerate(self.saved_inputs):
+            if isinstance(x, Tensor):
+                _refuse_inference(x)
+                if pack_hooks:
+                    self.saved_inputs[i] = pack_hooks[-1].pack(x)
+        if pack_hooks and self.saved_outputs:
+            self.saved_outputs = [pack_hooks[-1].pack(x) for x in self.saved_outputs]
+
+    @property
+    def types(self) -> tuple[Type, ...]:
+        """The types of the inputs."""
+        return tuple(
+            Type(x[1], x[0]) if type(x) is tuple else x if isinstance(x, Type) else type_of(x(0)) for x in self.operands
+        )
 
     @property
     def inputs(self) -> tuple[Any, ...]:
         """The saved inputs, None in the places of the others."""
-        self._check()
-        return self.saved_inputs
+        if self.released:
+            raise freed()
+        found: list[Any] = [None] * len(self._edges)
+        for position, x, version in zip(self.plans[self.needs_input_grad][0], self.saved_inputs, self.versions):
+            if isinstance(x, Tensor):
+                meta = x._meta
+                if meta is not None and meta.version[0] != version:
+                    raise modified(self, x, version)
+            elif type(x) is Packed:
+                x = x.unpack()
+            edge = self._edges[position]
+            if edge is not None and state.grad_enabled:
+                x = linked(x, edge)
+            found[position] = x
+        return tuple(found)
 
     @property
     def outputs(self) -> tuple[Tensor, ...]:
         """The saved outputs, linked to this node again so that they can be differentiated once more."""
-        self._check()
-        linked = []
-        for position, (saved, out_type) in enumerate(zip(self.saved_outputs, self.output_types, strict=False)):
-            out = _detached(saved)
-            if out_type.inexact:
-                out._requires_grad, out.grad_fn, out._output_nr = True, self, position
-            linked.append(out)
-        return tuple(linked)
+        if self.released:
+            raise freed()
+        found = []
+        versions = self.versions[len(self.saved_inputs) :]
+        for position, (x, version) in enumerate(zip(self.saved_outputs, versions)):
+            if type(x) is Packed:
+                x = x.unpack()
+            elif x._version != version:
+                raise modified(self, x, version)
+            found.append(linked(x, (self, position)) if state.grad_enabled and x.dtype.kind in "fc" else x)
+        return tuple(found)
 
     @property
     def output(self) -> Tensor:
         return self.outputs[0]
 
-    def _check(self) -> None:
-        if self.released:
-            raise AutogradError(
-                "cannot go backward through the graph a second time: what was saved for it has been freed",
-                fix="pass retain_graph=True to the first backward() or autograd.grad()",
-            )
-        for tensor, version in zip((*self.saved_inputs, *self.saved_outputs), self.versions, strict=False):
-            if isinstance(tensor, Tensor) and tensor._version != version:
-                raise AutogradError(
-                    "one of the variables needed for gradient computation has been modified by an inplace operation: "
-                    f"a Tensor of shape {tuple(tensor.shape)} saved by {self.name()} is at version {tensor._version}, "
-                    f"expected {version}",
-                    fix="modify a copy (`x = x.clone()`), or modify before the operation that reads the old value",
-                )
-
-    def run(self, cotangents: tuple[Tensor | None, ...]) -> tuple[Any, ...]:
+    def _run(self, cotangents: tuple[Tensor | None, ...]) -> tuple[Any, ...]:
+        if None in cotangents:
+            if all(g is None for g in cotangents):
+                return (None,) * len(self._edges)
+            cotangents = tuple(map(materialized, cotangents, self._outs))
         grads = self.function.backward(self, *cotangents)
         return grads if type(grads) is tuple else (grads,)
 
-    def release(self) -> None:
+    def _release(self) -> None:
         if self.saved_inputs or self.saved_outputs:
             self.released = True
             self.saved_inputs = self.saved_outputs = self.versions = ()
+
+
+class Packed:
+    """A saved Tensor that went through a pack hook."""
+
+    __slots__ = ("content", "unpack_hook")
+
+    def __init__(self, content: Any, unpack_hook: Any):
+        self.content, self.unpack_hook = content, unpack_hook
+
+    def unpack(self) -> Tensor:
+        """What the unpack hook makes of it. Raises AutogradError unless that is a Tensor."""
+        tensor = self.unpack_hook(self.content)
+        if not isinstance(tensor, Tensor):
+            raise AutogradError(
+                f"the unpack hook of saved_tensors_hooks must return a Tensor, not {type(tensor).__name__}",
+                fix="return the Tensor that the pack hook had received",
+            )
+        return tensor
+
+
+def materialized(g: Tensor | None, out: ShapeAndDtype) -> Tensor | None:
+    """The cotangent, zeros in place of a missing one."""
+    if g is not None or out[1].kind not in "fc":
+        return g
+    from tracegrad.ops.cotangent import zeros
+
+    return as_tensor(zeros(Type(out[1], out[0])))
+
+
+def as_tensor(value: Any) -> Tensor:
+    """A Tensor over the value, itself if it is one."""
+    return value if isinstance(value, Tensor) else Tensor._wrap(np.asarray(value))
+
+
+def linked(tensor: Tensor, edge: Edge) -> Tensor:
+    """The Tensor with that edge: itself where it has it, else another one for the same value."""
+    node, position = edge
+    if not isinstance(tensor, Tensor):
+        return tensor
+    if type(node) is AccumulateGrad:
+        return tensor if tensor._grad_fn is None and tensor._requires_grad else node.variable
+    if tensor._grad_fn is node and tensor._output_nr == position:
+        return tensor
+    out = detached(tensor)
+    out._requires_grad, out._grad_fn, out._output_nr = True, node, position
+    return out
+
+
+def detached(tensor: Tensor) -> Tensor:
+    """The same value without history, sharing the version counter."""
+    if tensor._array is None:
+        return Tensor._traced(tensor._trace, tensor._var)
+    out = Tensor._wrap(tensor._array)
+    meta = tensor._meta
+    if meta is None:
+        meta = tensor._ensure_meta()
+    out._meta = own = Meta()
+    own.version = meta.version
+    return out
+
+
+def freed() -> AutogradError:
+    return AutogradError(
+        "cannot go backward through the graph a second time (or read saved tensors after they have been freed): "
+        "the values saved for backward are freed by the first backward() or autograd.grad()",
+        fix="pass retain_graph=True to the first of them",
+    )
+
+
+def modified(node: BackwardNode, tensor: Tensor, version: int) -> AutogradError:
+    made_by = tensor._grad_fn
+    origin = f", which is output {tensor._output_nr} of {made_by.name()}," if made_by is not None else ""
+    hint = (
+        "the traceback above shows the operation that cannot compute its gradient; the Tensor was modified there or later"
+        if modes.anomaly
+        else "modify a copy (`x = x.clone()`), or modify before the operation that reads the old value; "
+        "tg.autograd.set_detect_anomaly(True) shows that operation"
+    )
+    return AutogradError(
+        "one of the variables needed for gradient computation has been modified by an inplace operation: "
+        f"the Tensor of shape {tuple(tensor.shape)} saved by {node.name()}{origin} is at version {tensor._version}; "
+        f"expected version {version}",
+        fix=hint,
+    )
+
+
+def _refuse_inference(tensor: Tensor) -> None:
+    if tensor._meta is not None and tensor._meta.inference:
+        raise AutogradError(
+            "Inference tensors cannot be saved for backward: this one was made under inference_mode",
+            fix="make it under no_grad instead, or use a copy made outside: x.clone()",
+        )
 
 
 def type_of(value: Any) -> Type:
@@ -156,13 +356,3 @@ def type_of(value: Any) -> Type:
         return Type(np.asarray(value).dtype, (), True)
     array = np.asarray(value)
     return Type(array.dtype, array.shape)
-
-
-def _detached(tensor: Tensor) -> Tensor:
-    """The same value without history, sharing the version counter."""
-    if tensor._array is None:
-        return Tensor._traced(tensor._trace, tensor._var)
-    out = Tensor._wrap(tensor._array)
-    out._meta = meta = Meta()
-    meta.version = tensor._ensure_meta().version
-    return out

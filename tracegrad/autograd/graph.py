@@ -1,0 +1,6 @@
+"""`tg.autograd.graph`: nodes of the backward graph and hooks on what they save."""
+
+from tracegrad.autograd.modes import saved_tensors_hooks
+from tracegrad.autograd.node import BackwardNode as Node
+
+__all__ = ["Node", "saved_tensors_hooks"]

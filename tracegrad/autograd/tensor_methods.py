@@ -1,0 +1,198 @@
+"""What Tensors have from PyTorch's autograd: backward, grad, hooks, leaves, detach. Attached on import."""
+
+from __future__ import annotations
+
+import warnings
+from typing import Any
+
+import numpy as np
+
+from tracegrad.autograd.hooks import HookTable, RemovableHandle
+from tracegrad.autograd.views import alias
+from tracegrad.errors import ArgumentError, AutogradError, DTypeError
+from tracegrad.tensor import Tensor
+
+
+def backward(
+    self: Tensor, gradient: Any = None, retain_graph: bool | None = None, create_graph: bool = False, inputs: Any = None
+) -> None:
+    """Add the gradients of this Tensor to the `.grad` of the leaves; see `tracegrad.autograd.backward`."""
+    from tracegrad.autograd.api import backward as run
+
+    run(self, None if gradient is None else (gradient,), retain_graph, create_graph, inputs)
+
+
+def _get_grad(self: Tensor) -> Tensor | None:
+    meta = self._meta
+    if self._grad_fn is not None and not (meta is not None and (meta.retains_grad or meta.grad is not None)):
+        warnings.warn(
+            "The .grad attribute of a Tensor that is not a leaf Tensor is being accessed; backward() does not fill it. "
+            "Call .retain_grad() on this Tensor before backward() if you want it, or use the leaf it came from",
+            UserWarning,
+            stacklevel=2,
+        )
+    return None if meta is None else meta.grad
+
+
+def _set_grad(self: Tensor, value: Any) -> None:
+    if value is not None:
+        if not isinstance(value, Tensor):
+            raise ArgumentError(
+                f"assigned grad expected to be a Tensor or None but got grad of type {type(value).__name__}",
+                fix="wrap it: tg.tensor(value)",
+            )
+        if value is self:
+            raise AutogradError("can't assign a Tensor as its own grad")
+        if value.shape != self.shape:
+            raise AutogradError(
+                f"attempting to assign a gradient of size {list(value.shape)!r} to a tensor of size "
+                f"{list(self.shape)!r}: both must be the same",
+            )
+        if value.dtype != self.dtype:
+            raise AutogradError(f"attempting to assign a gradient of dtype {value.dtype} to a tensor of {self.dtype}")
+    elif self._meta is None:
+        return
+    self._ensure_meta().grad = value
+
+
+def requires_grad_(self: Tensor, requires_grad: bool = True) -> Tensor:
+    """Switch `requires_grad` of a leaf on or off; the Tensor itself comes back."""
+    if requires_grad and self.dtype.kind not in "fc":
+        raise AutogradError(
+            f"only Tensors of floating point dtype can require gradients, this one is {self.dtype}",
+            fix="make it a float, for example with dtype=float",
+        )
+    self.requires_grad = requires_grad
+    return self
+
+
+def retain_grad(self: Tensor) -> None:
+    """Let backward() fill `.grad` of this Tensor although it is not a leaf; on a leaf it does nothing."""
+    if not self.requires_grad:
+        raise AutogradError("can't retain_grad on Tensor that has requires_grad=False")
+    node = self.grad_fn
+    if node is None or self._ensure_meta().retains_grad:
+        return
+    self._ensure_meta().retains_grad = True
+    import weakref
+
+    node._ensure_hooks().retain[self._output_nr] = weakref.ref(self)
+
+
+def register_hook(self: Tensor, hook: Any) -> RemovableHandle:
+    """`hook(grad)` runs when this Tensor's gradient is computed; a Tensor it returns replaces the gradient."""
+    if not self.requires_grad:
+        raise AutogradError(
+            "cannot register a hook on a tensor that doesn't require gradient",
+            fix="make it with requires_grad=True, or compute it from one that requires grad",
+        )
+    node = self.grad_fn
+    if node is not None:
+        return RemovableHandle(node._tensor_hooks(self._output_nr), hook)
+    meta = self._ensure_meta()
+    if meta.hooks is None:
+        meta.hooks = HookTable()
+    return RemovableHandle(meta.hooks, hook)
+
+
+def register_post_accumulate_grad_hook(self: Tensor, hook: Any) -> RemovableHandle:
+    """`hook(tensor)` runs after backward() has added to this leaf's `.grad`."""
+    if not self.requires_grad:
+        raise AutogradError("cannot register a hook on a tensor that doesn't require gradient")
+    if self.grad_fn is not None:
+        raise AutogradError("post accumulate grad hooks cannot be registered on non-leaf tensors")
+    meta = self._ensure_meta()
+    if meta.post_hooks is None:
+        meta.post_hooks = HookTable()
+    return RemovableHandle(meta.post_hooks, hook)
+
+
+def detach(self: Tensor) -> Tensor:
+    """The same memory as a Tensor without history; both share the version counter."""
+    if self._array is None:
+        from tracegrad.ops.stop import stop_gradient
+
+        return stop_gradient(self)
+    return alias(self)
+
+
+def detach_(self: Tensor) -> Tensor:
+    """Forget the history of this very Tensor, which becomes a leaf."""
+    if self._meta is not None and self._meta.base is not None:
+        raise AutogradError(
+            "can't detach views in-place: this Tensor is a view of another", fix="use `.detach()` instead"
+        )
+    self._grad_fn, self._requires_grad, self._output_nr = None, False, 0
+    return self
+
+
+def _get_data(self: Tensor) -> Tensor:
+    return detach(self) if self._array is None else Tensor._wrap(self._array)
+
+
+def _set_data(self: Tensor, value: Any) -> None:
+    if not isinstance(value, Tensor):
+        raise ArgumentError(f"data must be set to a Tensor, not a {type(value).__name__}", fix="tg.tensor(value)")
+    if self._array is None or value._array is None:
+        raise ArgumentError("the data of a traced Tensor cannot be exchanged", fix="compute a new value instead")
+    if self._requires_grad and value.dtype.kind not in "fc":
+        raise DTypeError(f"data of a Tensor that requires grad must be floating point, not {value.dtype}")
+    self._array = value._array
+    # What was saved for backward would otherwise be read with the new numbers, silently.
+    self._ensure_meta().version[0] += 1
+
+
+def numpy(self: Tensor, *, force: bool = False) -> np.ndarray:
+    """The numbers as an ndarray that shares memory with the Tensor. Raises AutogradError if it requires grad."""
+    if force:
+        return detach(self)._value()
+    if self.requires_grad:
+        raise AutogradError(
+            "Can't call numpy() on Tensor that requires grad: the gradient would be lost",
+            fix="use tensor.detach().numpy() where that is meant",
+        )
+    if self._array is None:
+        return self._leave_trace("numpy()")
+    return self._array
+
+
+def is_floating_point(self: Tensor) -> bool:
+    return self.dtype.kind == "f"
+
+
+def is_complex(self: Tensor) -> bool:
+    return self.dtype.kind == "c"
+
+
+def data_ptr(self: Tensor) -> int:
+    """The address of the first element."""
+    return self._value().__array_interface__["data"][0]
+
+
+def _retains_grad(self: Tensor) -> bool:
+    return self._meta is not None and self._meta.retains_grad
+
+
+def _base(self: Tensor) -> Tensor | None:
+    return None if self._meta is None else self._meta.base
+
+
+def is_inference(self: Tensor) -> bool:
+    """Whether it was made under inference_mode."""
+    return self._meta is not None and self._meta.inference
+
+
+def attach() -> None:
+    """Put everything above on Tensor."""
+    for method in (
+        backward, requires_grad_, retain_grad, register_hook, register_post_accumulate_grad_hook, detach, detach_,
+        numpy, is_floating_point, is_complex, data_ptr, is_inference,
+    ):  # fmt: skip
+        setattr(Tensor, method.__name__, method)
+    Tensor.grad = property(_get_grad, _set_grad, doc="The gradient that backward() has added up; None before.")
+    Tensor.data = property(_get_data, _set_data, doc="The same memory without history and with its own version.")
+    Tensor.retains_grad = property(_retains_grad, doc="Whether backward() fills `.grad` of this non-leaf.")
+    Tensor._base = property(_base, doc="The Tensor whose memory this one views; None if its own.")
+
+
+attach()

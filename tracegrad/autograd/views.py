@@ -1,0 +1,79 @@
+"""Views: Tensors that share memory share the version counter, and a view can derive its history from its base again."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+from tracegrad.state import setting, state
+from tracegrad.tensor import Meta, Tensor
+
+if TYPE_CHECKING:
+    from tracegrad.function import Operation
+
+Replay = tuple[tuple[Any, Mapping[str, Any], int | None], ...]
+
+
+def note_view(
+    op: type[Operation], args: tuple[Any, ...], attrs: Mapping[str, Any], outputs: tuple[Tensor, ...], out: Tensor
+) -> None:
+    """Where `out` lies in the memory of one of the operands: share the counter, remember how to get there."""
+    array = out._array
+    for source in args:
+        if not isinstance(source, Tensor):
+            continue
+        held = source._array
+        if array is held or array.base is held or (held.base is not None and array.base is held.base):
+            break
+    else:
+        return
+    origin = source._ensure_meta()
+    out._meta = meta = Meta()
+    meta.version = origin.version
+    if not op.differentiable:
+        return
+    several = len(outputs) > 1
+    position = next(i for i, o in enumerate(outputs) if o is out) if several else None
+    meta.base = source if origin.base is None else origin.base
+    meta.replay = (*origin.replay, (op, attrs, position))
+    meta.view_version = meta.version[0]
+    if not state.grad_enabled and meta.base._requires_grad:
+        meta.view_reason = "no_grad"
+    elif several:
+        meta.view_reason = "multi"
+    else:
+        meta.view_reason = origin.view_reason
+
+
+def alias(tensor: Tensor) -> Tensor:
+    """Another Tensor over the same memory with the same version counter and no history."""
+    out = Tensor._wrap(tensor._array)
+    out._meta = meta = Meta()
+    meta.version = tensor._ensure_meta().version
+    return out
+
+
+def replayed(base: Any, replay: Replay) -> Any:
+    """What the operations of a view make of `base`."""
+    for op, attrs, position in replay:
+        base = op.apply(base, **attrs)
+        if position is not None:
+            base = base[position]
+    return base
+
+
+def refresh(view: Tensor) -> None:
+    """Give a view the history that its base has now."""
+    meta = view._meta
+    assert meta is not None and meta.base is not None
+    if meta.base._requires_grad and view.dtype.kind in "fc":
+        with setting(grad_enabled=True, trace=None):
+            fresh = replayed(meta.base, meta.replay)
+        view._requires_grad, view._grad_fn, view._output_nr = True, fresh._grad_fn, fresh._output_nr
+    meta.view_version = meta.version[0]
+
+
+def mark_inference(outputs: tuple[Tensor, ...]) -> None:
+    """These Tensors were made under inference_mode."""
+    for out in outputs:
+        out._ensure_meta().inference = True
