@@ -1,0 +1,185 @@
+"""From Tensors to Python numbers and ndarrays: what `float(x)`, `if x > 0:` and `np.array([x])` do.
+
+While a function is traced, a number that Python sees becomes a guard: the recording holds for calls in which it is the
+same. A number that a gradient flows through cannot be taken out, for the derivative would be lost without a word.
+"""
+
+from __future__ import annotations
+
+import linecache
+import operator
+import re
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from tracegrad.errors import ArgumentError, AutogradError, LeavesTraceError, user_location
+from tracegrad.tensor import Tensor
+
+_INSTEAD = (
+    (r"\bmath\.(\w+)", "write np.{0} for math.{0}"),
+    (r"\bnp\.(?:array|asarray)\(", "write np.stack for np.array (or np.asarray) of a list of values"),
+    (r"\bnp\.float(?:32|64)\(|\bfloat\(", "leave float() away, or use .astype to change the dtype"),
+    (r"\bint\(", "use np.floor or np.trunc, which stay in the trace"),
+    (r"\[[^\]]*\]\s*=[^=]", "make the target a Tensor with np.zeros_like(x), or build it with np.stack or np.where"),
+    (r"\bscipy\.|\bstats\.|\blinalg\.", "use the function of the same name in tracegrad.scipy"),
+)
+
+
+def leaves_trace(what: str) -> LeavesTraceError:
+    """The error for a differentiated value that `what` (such as "float()") would turn into a plain number."""
+    location = user_location()
+    line = linecache.getline(location.file, location.line) if location is not None else ""
+    hints = []
+    for pattern, hint in _INSTEAD:
+        match = re.search(pattern, line)
+        if match:
+            hints.append(hint.format(*match.groups()))
+    hints.append("tg.stop_gradient(x) gives a value whose derivative is not wanted")
+    return LeavesTraceError(
+        f"{what} turns a value that a gradient is wanted for into plain numbers, so its derivative would be lost",
+        fix="; ".join(hints),
+        location=location,
+    )
+
+
+def number(x: Tensor, what: str) -> Any:
+    """The one element of `x` as a NumPy scalar. `what` names the conversion in errors."""
+    if x.size != 1:
+        raise ArgumentError(
+            f"only Tensors with one element can be converted to a Python number; this one has shape {tuple(x.shape)}",
+            fix="take one element, x[i], or reduce it, for example with x.sum()",
+        )
+    if not x.is_traced:
+        return x._array.reshape(())[()]  # type: ignore[union-attr]
+    if what != "bool()" and x._trace.depends_on_differentiated(x._var):
+        raise leaves_trace(what)
+    value = np.asarray(x._trace.value(x._var)).reshape(())[()]
+    if x.ndim:
+        x = x.reshape(())
+    x._trace.guards.append((x._var, value.item()))
+    return value
+
+
+def to_float(x: Tensor) -> float:
+    """`float(x)` of a Tensor with one real element."""
+    return float(number(x, "float()"))
+
+
+def to_complex(x: Tensor) -> complex:
+    return complex(number(x, "complex()"))
+
+
+def to_int(x: Tensor) -> int:
+    """`int(x)`, rounding towards zero."""
+    return int(number(x, "int()"))
+
+
+def to_index(x: Tensor) -> int:
+    """What makes an integer Tensor usable as an index and in `range`."""
+    if x.dtype.kind not in "iu" or x.ndim:
+        raise ArgumentError(
+            "only integer Tensors without dimensions can be used as an index",
+            fix="convert with int(x), or index with an integer array",
+        )
+    return operator.index(number(x, "index()"))
+
+
+def to_bool(x: Tensor) -> bool:
+    """The truth of one element: a decision, which a trace keeps as a guard.
+
+    Raises a ValueError for several elements, as NumPy does.
+    """
+    from tracegrad.errors import ShapeError
+    from tracegrad.ops.comparison import NotEqual
+
+    if x.size != 1:
+        raise ShapeError(
+            f"the truth value of a Tensor of shape {tuple(x.shape)} is ambiguous",
+            fix="use np.any(x) or np.all(x), or np.where for a choice per element",
+        )
+    if x.is_traced and x.dtype.kind != "b":
+        x = NotEqual.apply(x, 0)
+    return bool(number(x, "bool()"))
+
+
+def to_array(x: Tensor, dtype: Any = None, copy: bool | None = None) -> np.ndarray:
+    """`np.asarray(x)`: a read-only view of an eager Tensor's numbers (a copy where asked for).
+
+    Raises AutogradError where a gradient would be lost and LeavesTraceError for a traced Tensor that has one, or that
+    has several elements, which cannot be kept as a guard.
+    """
+    if x.is_traced:
+        if x._trace.depends_on_differentiated(x._var):
+            raise leaves_trace("np.asarray")
+        if x.size != 1:
+            raise LeavesTraceError(
+                "np.asarray of a traced value would freeze its numbers into the compiled program",
+                fix="use NumPy's functions on the value itself; they are recorded",
+            )
+        array = np.asarray(number(x, "np.asarray")).reshape(x.shape)
+        return array if dtype is None else array.astype(dtype)
+    if x.requires_grad:
+        raise AutogradError(
+            "a Tensor that requires grad cannot become an ndarray: its history would be lost",
+            fix="use np.stack to join Tensors, or x.detach() to take the numbers without the history",
+        )
+    if copy or (dtype is not None and np.dtype(dtype) != x.dtype):
+        if copy is False:
+            raise ArgumentError(f"a Tensor of dtype {x.dtype} cannot become {np.dtype(dtype)} without a copy")
+        return np.array(x._array, dtype=dtype)
+    view = x._array.view()  # type: ignore[union-attr]
+    view.flags.writeable = False
+    return view
+
+
+def item(x: Tensor, *index: Any) -> Any:
+    """The one element, or the one at `index`, as a Python number."""
+    if index:
+        position = index[0] if len(index) == 1 and isinstance(index[0], tuple) else index
+        x = x.reshape(-1)[position[0]] if len(position) == 1 else x[tuple(position)]
+    return number(x, "item()").item()
+
+
+def tolist(x: Tensor) -> Any:
+    """Nested lists of Python numbers. Raises LeavesTraceError for a traced Tensor with several elements."""
+    if x.is_traced:
+        if x._trace.depends_on_differentiated(x._var):
+            raise leaves_trace("tolist()")
+        return to_array(x).tolist()
+    return x._array.tolist()  # type: ignore[union-attr]
+
+
+def length(x: Tensor) -> int:
+    """`len(x)`: the size of the first axis."""
+    if not x.ndim:
+        raise ArgumentError("a Tensor without dimensions has no len()", fix="use x.size, which is 1")
+    return int_size(x.shape[0], "len()")
+
+
+def int_size(size: Any, what: str) -> int:
+    if isinstance(size, int):
+        return size
+    raise ArgumentError(
+        f"{what} of an axis whose size {size} is symbolic here", fix="use x.shape[0], which stays symbolic"
+    )
+
+
+def iterate(x: Tensor) -> Any:
+    """`for row in x`, over the first axis, whose size is static."""
+    if not x.ndim:
+        raise ArgumentError("iteration over a Tensor without dimensions", fix="use the Tensor itself")
+    return (x[i] for i in range(int_size(x.shape[0], "iteration")))
+
+
+def contains(x: Tensor, value: Any) -> bool:
+    """`value in x`: whether any element equals it."""
+    return to_bool((x == value).any())
+
+
+CONVERSIONS: dict[str, Callable[..., Any]] = {
+    "__float__": to_float, "__int__": to_int, "__complex__": to_complex, "__index__": to_index, "__bool__": to_bool,
+    "__array__": to_array, "__len__": length, "__iter__": iterate, "__contains__": contains,
+    "item": item, "tolist": tolist,
+}  # fmt: skip
