@@ -6,6 +6,8 @@ Modules of operations fill the two tables with the decorators below; nothing els
 from __future__ import annotations
 
 import difflib
+import importlib
+import sys
 from collections.abc import Callable
 from typing import Any, TypeVar
 
@@ -34,7 +36,7 @@ def implements(*numpy_functions: Callable[..., Any]) -> Callable[[F], F]:
 def array_ufunc(self: Any, ufunc: np.ufunc, method: str, *inputs: Any, **kwargs: Any) -> Any:
     """Tensor.__array_ufunc__: np.exp(x), np.add(x, y, out=z), np.add.reduce(x), …"""
     if method == "__call__":
-        function = ufuncs.get(ufunc)
+        function = ufuncs.get(ufunc) or _scipy_function(ufunc)
         if function is None:
             raise _unsupported(f"np.{ufunc.__name__}", [u.__name__ for u in ufuncs])
         if not kwargs:
@@ -55,6 +57,15 @@ def array_function(self: Any, func: Callable[..., Any], types: Any, args: Any, k
         name = f"{func.__module__}.{func.__name__}".replace("numpy", "np", 1)
         raise _unsupported(name, [f.__name__ for f in functions])
     return function(*args, **kwargs)
+
+
+def _scipy_function(ufunc: np.ufunc) -> Callable[..., Any] | None:
+    """What a ufunc of scipy.special means. Its table is filled on the first use, so that others need not import SciPy."""
+    special = sys.modules.get("scipy.special")
+    if special is None or getattr(special, ufunc.__name__, None) is not ufunc:
+        return None
+    importlib.import_module("tracegrad.scipy.special")
+    return ufuncs.get(ufunc)
 
 
 def _unsupported(name: str, known: list[str]) -> UnsupportedError:
