@@ -1,1 +1,77 @@
-"""tracegrad: a compiler for gradients of NumPy code on CPUs."""
+"""tracegrad: a compiler for gradients of NumPy code on CPUs, with PyTorch's autograd semantics in the REPL.
+
+Decorate a function written in NumPy with `tg.value_and_grad`, `tg.grad` or `tg.jit`; it is traced, differentiated
+and compiled at its first call. `tg.tensor` makes eager Tensors for trying things out; `with tg.eager():` runs
+decorated functions operation by operation.
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+from tracegrad import autograd, errors, ops
+from tracegrad.errors import TracegradError
+from tracegrad.function import Function
+from tracegrad.ops.stop import stop_gradient
+from tracegrad.state import eager, enable_grad, is_grad_enabled, no_grad, set_grad_enabled
+from tracegrad.tensor import Tensor
+from tracegrad.transforms.api import grad, jit, value_and_grad
+
+__version__ = "0.1.0"
+
+# Names that are looked up on first use, so that `import tracegrad` costs little more than NumPy.
+_HOME = {
+    **dict.fromkeys(("gradcheck", "gradgradcheck"), "tracegrad.autograd.check"),
+    **dict.fromkeys(("explain", "show"), "tracegrad.explain"),
+    **dict.fromkeys(
+        "tensor as_tensor zeros ones full empty eye arange linspace rand randn manual_seed "
+        "zeros_like ones_like full_like empty_like".split(),
+        "tracegrad.ops.creation",
+    ),
+    **dict.fromkeys("stack concatenate where".split(), "numpy"),
+}
+_MODULES = ("scipy", "nn")
+
+
+def __getattr__(name: str) -> Any:
+    if name in _MODULES:
+        return importlib.import_module(f"tracegrad.{name}")
+    home = _HOME.get(name)
+    if home is None:
+        raise AttributeError(f"module 'tracegrad' has no attribute {name!r}")
+    value = globals()[name] = getattr(importlib.import_module(home), name)
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *_HOME, *_MODULES})
+
+
+if TYPE_CHECKING:
+    from tracegrad import scipy
+    from tracegrad.autograd.check import gradcheck, gradgradcheck
+    from tracegrad.explain import explain, show
+
+__all__ = [
+    "Function",
+    "Tensor",
+    "TracegradError",
+    "autograd",
+    "eager",
+    "enable_grad",
+    "errors",
+    "explain",
+    "grad",
+    "gradcheck",
+    "gradgradcheck",
+    "is_grad_enabled",
+    "jit",
+    "no_grad",
+    "ops",
+    "scipy",
+    "set_grad_enabled",
+    "show",
+    "stop_gradient",
+    "value_and_grad",
+]

@@ -91,7 +91,7 @@ class GraphBackward(BackwardNode):
         self.versions = tuple(x._version if isinstance(x, Tensor) else 0 for x in inputs)
         self.released = False
 
-    def run(self, cotangents: tuple[Tensor | None, ...]) -> tuple[Tensor | None, ...]:
+    def _run(self, cotangents: tuple[Tensor | None, ...]) -> tuple[Tensor | None, ...]:
         if self.released:
             raise AutogradError(
                 "cannot go backward through the graph a second time: what was saved for it has been freed",
@@ -119,7 +119,7 @@ class GraphBackward(BackwardNode):
                 result[position] = g
         return tuple(result)
 
-    def release(self) -> None:
+    def _release(self) -> None:
         self.released = True
         self.inputs = self.residuals = ()
 

@@ -105,6 +105,11 @@ class CompiledFunction:
 
     kind = "jit"
 
+    @property
+    def py_func(self) -> Callable[..., Any]:
+        """The function as it was before decoration."""
+        return self.function
+
     def __get__(self, instance: Any, owner: type | None = None) -> Any:
         return self if instance is None else functools.partial(self, instance)
 
