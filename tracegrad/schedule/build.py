@@ -1,0 +1,396 @@
+"""From a graph to statements: one per node that computes, index maps for nodes that only move elements."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+from tracegrad.ir import lowering
+from tracegrad.ir.dims import DimLike
+from tracegrad.ir.graph import Graph, Node, Var
+from tracegrad.ir.index import Affine, Index, variable
+from tracegrad.schedule import matmul, views
+from tracegrad.schedule.loops import Apply, FromIndex, Literal, Value, Where
+from tracegrad.schedule.maps import ZERO, is_variable, simplify_bounds, substitute, substitute_bound, variable_of
+from tracegrad.schedule.order import loop_order
+from tracegrad.schedule.statements import CallStatement, Lookup, Program, Ref, Statement, cast
+from tracegrad.schedule.weights import INLINE_LIMIT, expression_weight, weight_of
+
+_SCALAR_KINDS = "biuf"
+_RENAMINGS = {"cast", "astype", "positive", "identity"}  # scalar operations that are their operand in another dtype
+_COMPUTES = (lowering.Elementwise, lowering.Reduction, lowering.Gather, lowering.ScatterAdd)
+
+
+def build(graph: Graph) -> Program:
+    """The statements of a graph, without those that nothing needs."""
+    return _Builder(graph).run()
+
+
+def runs_in_python(node: Node) -> bool:
+    """Whether a node is a call back into its own NumPy `forward`."""
+    if isinstance(node.op.lower, lowering.Constant):
+        return False
+    return node.op.lower is None or any(
+        v.type.dtype.kind not in _SCALAR_KINDS or v.type.dtype == np.float16 or v.type.dtype.itemsize > 8
+        for v in (*node.inputs, *node.outputs)
+    )
+
+
+class _Builder:
+    def __init__(self, graph: Graph):
+        self.graph = graph
+        self.program = Program(inputs=graph.inputs, outputs=graph.outputs)
+        self.extents = self.program.extents
+        self.definitions = graph.definitions()
+        self.pieces: dict[Node, tuple[Any, ...]] = {}
+        self.costs: dict[Var, int] = {}
+        self.made: set[Var] = set()
+        self.refs: list[Ref] = []
+        self.visited: list[Node] = []
+        self.memo: dict[Any, Any] = {}
+        self.names = 0
+
+    def run(self) -> Program:
+        live = _live_nodes(self.graph)
+        for node in self.graph.nodes:
+            if node in live:
+                self.node(node)
+        copies: dict[Var, Var] = {}
+        for var in self.graph.outputs:
+            if var not in copies:
+                copies[var] = self.output(var, tuple(copies.values()))
+        self.program.outputs = tuple(copies[v] for v in self.graph.outputs)
+        self.program.statements = _needed(self.program)
+        return self.program
+
+    # ---- nodes ----------------------------------------------------------------------------------------------------
+
+    def node(self, node: Node) -> None:
+        lower = node.op.lower
+        if runs_in_python(node):
+            self.host_call(node)
+        elif isinstance(lower, lowering.Constant):
+            value = np.ascontiguousarray(node.attrs["value"]).reshape(node.output.type.shape)
+            self.program.constants[node.output] = value.astype(node.output.type.dtype, copy=False)
+        elif isinstance(lower, lowering.Elementwise):
+            self.elementwise(node)
+        elif isinstance(lower, lowering.Reduction):
+            self.reduction(node, lower.combine)
+        elif isinstance(lower, lowering.Gather):
+            self.gather(node)
+        elif isinstance(lower, lowering.ScatterAdd):
+            self.scatter(node)
+        elif isinstance(lower, lowering.Library):
+            if lower.kernel == "matmul" and matmul.as_nest(node):
+                self.product(node)
+            else:
+                self.library_call(node, lower.kernel)
+
+    def elementwise(self, node: Node) -> None:
+        index = self.variables(node.output.type.shape)
+        expr = self.application(node, index)
+        self.add(node.output, index, expr, self.order(index))
+
+    def reduction(self, node: Node, combine: str) -> None:
+        (x,) = node.inputs
+        axes = node.attrs["axis"]
+        index = self.variables(x.type.shape)
+        if node.attrs.get("keepdims"):
+            target = tuple(ZERO if a in axes else i for a, i in enumerate(index))
+        else:
+            target = tuple(i for a, i in enumerate(index) if a not in axes)
+        order = self.order(index)
+        reduced = frozenset(v for a, i in enumerate(index) if a in axes and (v := variable_of(i)))
+        if combine in ("argmax", "argmin"):
+            self.arg_extremum(node, index, target, reduced, combine == "argmax")
+            return
+        dtype = np.dtype(bool) if combine.startswith("logical") else node.output.type.dtype
+        self.add(node.output, target, cast(self.read(x, index), dtype), order, combine, reduced)
+
+    def arg_extremum(
+        self, node: Node, index: tuple[Affine, ...], target: tuple[Affine, ...], reduced: frozenset[str], largest: bool
+    ) -> None:
+        """Two reductions: the extremum, then the least position that holds it (or NaN, which wins)."""
+        (x,), out = node.inputs, node.output
+        (axis,) = node.attrs["axis"]
+        dtype = np.dtype(np.int8) if x.type.dtype.kind == "b" else x.type.dtype
+        extremum = Var(out.type.with_dtype(dtype), "maximum" if largest else "minimum")
+        order = self.order(index)
+        element = cast(self.read(x, index), dtype)
+        self.add(extremum, target, element, order, "maximum" if largest else "minimum", reduced)
+        element = cast(self.read(x, index), dtype)
+        best = Ref(extremum, target)
+        self.refs.append(best)
+        found: Any = Apply("equal", (element, best), np.dtype(bool))
+        if dtype.kind == "f":
+            found = Apply("logical_or", (found, Apply("not_equal", (element, element), np.dtype(bool))), np.dtype(bool))
+        position = FromIndex(index[axis], out.type.dtype)
+        nowhere = Literal(int(np.iinfo(out.type.dtype).max), out.type.dtype)
+        chosen = Apply("where", (found, position, nowhere), out.type.dtype)
+        self.add(out, target, chosen, order, "minimum", reduced)
+
+    def product(self, node: Node) -> None:
+        a, b = node.inputs
+        space = matmul.space_of(a.type.shape, b.type.shape)
+        names = self.variables(space.extents)
+        dtype = node.output.type.dtype
+        target, left, right = (tuple(ZERO if p is None else names[p] for p in space_of) for space_of in space.maps)
+        factors = tuple(cast(self.read(v, i), dtype) for v, i in ((a, left), (b, right)))
+        multiply, add = ("logical_and", "logical_or") if dtype.kind == "b" else ("multiply", "add")
+        order = self.order(names)
+        reduced = frozenset(v for v in (variable_of(names[-1]),) if v)
+        self.add(node.output, target, Apply(multiply, factors, dtype), order, add, reduced)
+
+    def lookups(self, arrays: Sequence[Var], index: tuple[Affine, ...], shape: Sequence[DimLike]) -> tuple[Lookup, ...]:
+        return tuple(
+            Lookup(cast(self.read(v, index), np.dtype(np.int64)), shape[axis], axis) for axis, v in enumerate(arrays)
+        )
+
+    def gather(self, node: Node) -> None:
+        source, *arrays = node.inputs
+        index = self.variables(node.output.type.shape)
+        depth = arrays[0].type.ndim
+        found = self.lookups(arrays, index[:depth], source.type.shape)
+        ref = Ref(self.materialised(source), (*(Value(f"@{k}") for k in range(len(arrays))), *index[depth:]))
+        self.refs.append(ref)
+        self.add(node.output, index, ref, self.order(index), lookups=found)
+
+    def scatter(self, node: Node) -> None:
+        values, *arrays = node.inputs
+        index = self.variables(values.type.shape)
+        depth = arrays[0].type.ndim
+        found = self.lookups(arrays, index[:depth], node.output.type.shape)
+        target = (*(Value(f"@{k}") for k in range(len(arrays))), *index[depth:])
+        expr = cast(self.read(values, index), node.output.type.dtype)
+        reduced = frozenset(v for i in index[:depth] if (v := variable_of(i)))
+        self.program.whole.add(node.output)
+        self.add(node.output, target, expr, self.order(index), "add", reduced, found)
+
+    def library_call(self, node: Node, kernel: str) -> None:
+        if kernel == "matmul":
+            inputs, attrs = matmul.fold_transposes(node, partial(views.transposed_source, self.definitions))
+        else:
+            inputs, attrs = node.inputs, dict(node.attrs)
+        inputs = tuple(self.materialised(v) for v in inputs)
+        self.add_call(CallStatement(kernel, inputs, node.outputs, node, attrs))
+
+    def host_call(self, node: Node) -> None:
+        inputs = tuple(self.materialised(v) for v in node.inputs)
+        self.add_call(CallStatement("host", inputs, node.outputs, node, {"function": matmul.HostFunction(node)}))
+
+    def add_call(self, call: CallStatement) -> None:
+        self.program.statements.append(call)
+        self.made.update(call.outputs)
+        self.program.whole.update(call.outputs)
+        self.visited, self.refs, self.memo = [], [], {}
+
+    # ---- statements -----------------------------------------------------------------------------------------------
+
+    def variables(self, shape: Sequence[DimLike]) -> tuple[Affine, ...]:
+        """A new loop variable for each dimension; the index 0 where the extent is 1."""
+        self.names += 1
+        out = []
+        for axis, extent in enumerate(shape):
+            if extent == 1:
+                out.append(ZERO)
+                continue
+            name = f"{self.names}.{axis}"
+            self.extents[name] = extent
+            out.append(variable(name))
+        return tuple(out)
+
+    def order(self, index: Sequence[Affine]) -> tuple[str, ...]:
+        return tuple(v for i in index if (v := variable_of(i)))
+
+    def add(
+        self, var: Var, target: tuple[Index | Value, ...], expr: Any, natural: tuple[str, ...],
+        combine: str = "", reduced: frozenset[str] = frozenset(), lookups: tuple[Lookup, ...] = (),
+    ) -> None:  # fmt: skip
+        if not reduced and not any(isinstance(i, Value) for i in target):
+            combine = ""  # over one element
+        refs = tuple(dict.fromkeys(self.refs))
+        own = self.definitions.get(var)
+        nodes = tuple(dict.fromkeys((*self.visited, own) if own is not None else self.visited))
+        order = loop_order(natural, refs, target, self.extents)
+        weight = expression_weight(expr) + bool(combine)
+        self.program.statements.append(
+            Statement(var, order, target, expr, refs, nodes, combine, reduced, lookups, weight)
+        )
+        self.made.add(var)
+        self.refs, self.visited, self.memo = [], [], {}
+
+    def output(self, var: Var, earlier: tuple[Var, ...]) -> Var:
+        """The value, with a buffer of its own, that stands for an output."""
+        if var in self.graph.inputs or var in self.made:
+            return var
+        node = self.definitions[var]
+        target = var
+        if isinstance(node.op.lower, lowering.Reshape):
+            if not views.only_units(var.type.shape, node.inputs[0].type.shape):
+                source = self.program.root(self.materialised(var))
+                taken = {*self.graph.outputs, *(self.program.root(o) for o in earlier)}
+                if source in self.made and source not in taken:
+                    return var
+            target = Var(var.type, var.name)
+        index = self.variables(var.type.shape)
+        self.add(target, index, self.read(var, index), self.order(index))
+        return target
+
+    def materialised(self, var: Var) -> Var:
+        """`var` as a value that has a buffer: itself, after a copy has been asked for if it is a view."""
+        if var in self.definitions and var not in self.made and var not in self.program.constants:
+            node = self.definitions[var]
+            if isinstance(node.op.lower, lowering.Reshape):
+                if var not in self.program.aliases:
+                    self.program.aliases[var] = self.program.root(self.materialised(node.inputs[0]))
+                return var
+            saved = self.refs, self.visited, self.memo
+            self.refs, self.visited, self.memo = [], [], {}
+            index = self.variables(var.type.shape)
+            self.add(var, index, self.read(var, index), self.order(index))
+            self.refs, self.visited, self.memo = saved
+        self.program.whole.add(self.program.root(var))
+        return var
+
+    # ---- expressions ----------------------------------------------------------------------------------------------
+
+    def read(self, var: Var, index: tuple[Index, ...]) -> Any:
+        """The element `index` of a value, views composed and cheap producers at shifted indices written out."""
+        index = tuple(ZERO if d == 1 else i for i, d in zip(index, var.type.shape, strict=True))
+        key = (var, index)
+        if key not in self.memo:
+            self.memo[key] = self._read(var, index)
+        return self.memo[key]
+
+    def _read(self, var: Var, index: tuple[Index, ...]) -> Any:
+        node = self.definitions.get(var)
+        constant = self.program.constants.get(var)
+        if constant is not None and constant.size == 1:
+            return Literal(constant.item(), var.type.dtype)
+        if node is None or constant is not None or runs_in_python(node):
+            return self.ref(var, index)
+        lower = node.op.lower
+        if isinstance(lower, (lowering.IndexMap, lowering.Iota, lowering.Reshape)) and node not in self.visited:
+            self.visited.append(node)
+        if isinstance(lower, lowering.IndexMap):
+            return self.moved(node, lower, index)
+        if isinstance(lower, lowering.Iota):
+            return views.iota(node, index)
+        if isinstance(lower, lowering.Reshape):
+            source = views.reshaped(index, var.type.shape, node.inputs[0].type.shape, self.extents)
+            if source is not None:
+                return self.read(node.inputs[0], source)
+            return self.ref(self.materialised(var), index)
+        if isinstance(lower, lowering.Elementwise) and not self.aligned(var, index) and self.cost(var) <= INLINE_LIMIT:
+            if node not in self.visited:
+                self.visited.append(node)
+            return self.application(node, index)
+        return self.ref(var, index)
+
+    def ref(self, var: Var, index: tuple[Index, ...]) -> Ref:
+        ref = Ref(var, index)
+        self.refs.append(ref)
+        return ref
+
+    def moved(self, node: Node, lower: lowering.IndexMap, index: tuple[Index, ...]) -> Any:
+        if node not in self.pieces:
+            self.pieces[node] = views.pieces_of(node, lower)
+        values = {f"d{axis}": i for axis, i in enumerate(index)}
+        dtype = node.output.type.dtype
+        applicable = []
+        for piece in self.pieces[node]:
+            when = simplify_bounds([substitute_bound(b, values) for b in piece.when], self.extents)
+            if when is None:
+                continue
+            applicable.append((piece, when))
+            if not when:
+                break
+        expr: Any = Literal(node.attrs.get("fill", 0), dtype)
+        for piece, when in reversed(applicable):
+            source = node.inputs[piece.operand]
+            element = cast(self.read(source, tuple(substitute(i, values) for i in piece.index)), dtype)
+            expr = Where(when, element, expr, dtype) if when else element
+        return expr
+
+    def application(self, node: Node, index: tuple[Index, ...]) -> Any:
+        """A scalar operation on the elements that its broadcast operands have at `index`."""
+        lower = node.op.lower
+        types = tuple(v.type for v in node.inputs)
+        dtype = np.dtype(lower.compute_dtype(types, node.output.type))
+        args = []
+        for position, v in enumerate(node.inputs):
+            element = self.read(v, index[len(index) - v.type.ndim :])
+            keep = lower.scalar == "where" and position == 0
+            args.append(cast(element, np.dtype(bool) if keep else dtype))
+        if lower.scalar in _RENAMINGS:
+            return cast(args[0], node.output.type.dtype)
+        return Apply(lower.scalar, tuple(args), node.output.type.dtype)
+
+    def aligned(self, var: Var, index: tuple[Index, ...]) -> bool:
+        """Whether `index` runs over all of `var`, one loop per dimension."""
+        seen = set()
+        for i, extent in zip(index, var.type.shape, strict=True):
+            if extent == 1:
+                continue
+            name = variable_of(i)
+            if name is None or name in seen or self.extents[name] != extent:
+                return False
+            seen.add(name)
+        return True
+
+    def cost(self, var: Var) -> int:
+        """What one element costs when everything cheap enough behind it is computed again."""
+        found = self.costs.get(var)
+        if found is not None:
+            return found
+        pending = [var]
+        while pending:
+            current = pending[-1]
+            node = self.definitions.get(current)
+            missing = [] if node is None else [v for v in node.inputs if v not in self.costs]
+            if missing and not isinstance(node.op.lower, (lowering.Reduction, lowering.Gather)):
+                pending.extend(missing)
+                continue
+            pending.pop()
+            self.costs[current] = self._cost(node)
+        return self.costs[var]
+
+    def _cost(self, node: Node | None) -> int:
+        if node is None or runs_in_python(node):
+            return 1
+        lower = node.op.lower
+        operands = [c if c <= INLINE_LIMIT else 1 for v in node.inputs if (c := self.costs.get(v, 1)) is not None]
+        if isinstance(lower, lowering.Elementwise):
+            return weight_of(lower.scalar) + sum(operands)
+        if isinstance(lower, (lowering.IndexMap, lowering.Reshape)):
+            return sum(operands) + len(operands) - 1
+        return 0 if isinstance(lower, lowering.Iota) else 1
+
+
+def _live_nodes(graph: Graph) -> set[Node]:
+    needed = set(graph.outputs)
+    live = set()
+    for node in reversed(graph.nodes):
+        if any(out in needed for out in node.outputs):
+            live.add(node)
+            needed.update(node.inputs)
+    return live
+
+
+def _needed(program: Program) -> list[Statement | CallStatement]:
+    """The statements that outputs depend on, after producers have been written out where they are read."""
+    needed = {program.root(v) for v in program.outputs}
+    kept: list[Statement | CallStatement] = []
+    for statement in reversed(program.statements):
+        if isinstance(statement, CallStatement):
+            if any(v in needed for v in statement.outputs) or statement.kernel == "host":
+                kept.append(statement)
+                needed.update(program.root(v) for v in statement.inputs)
+        elif statement.var in needed:
+            kept.append(statement)
+            needed.update(program.root(r.var) for r in statement.refs)
+    kept.reverse()
+    return kept

@@ -1,0 +1,134 @@
+"""Statements: what a graph's nodes mean as loops, before it is decided where they run.
+
+A statement is `var[target] (combine)= expr` over its own loop variables. In `expr` the elements of other statements,
+inputs and constants stand as `Ref`s; views have been composed into their index maps.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, TypeAlias
+
+import numpy as np
+
+from tracegrad.ir.dims import DimLike
+from tracegrad.ir.graph import Node, Var, no_attrs
+from tracegrad.ir.index import Index
+from tracegrad.schedule.loops import Apply, Cast, Expr, FromIndex, Literal, Name, Read, Value, Where
+
+SMALL = 8  # constant extents up to this are unrolled
+
+
+@dataclass(frozen=True, slots=True)
+class Ref:
+    """The element `index` of a graph value that is not written out here. `Value("@k")` is the statement's lookup k."""
+
+    var: Var
+    index: tuple[Index | Value, ...]
+
+    @property
+    def dtype(self) -> np.dtype:
+        return self.var.type.dtype
+
+
+Scalar: TypeAlias = Expr | Ref
+
+
+@dataclass(frozen=True, slots=True)
+class Lookup:
+    """A gathered index: an integer expression that must lie in [-extent, extent)."""
+
+    index: Any
+    extent: DimLike
+    axis: int
+
+
+@dataclass(eq=False, slots=True)
+class Statement:
+    """`var[target] = expr`, or `combine=` over the variables in `reduced`; `order` has all its loops, outermost first.
+
+    With lookups in the target it is a scatter: every loop in `reduced` may hit every element of those axes.
+    """
+
+    var: Var
+    order: tuple[str, ...]
+    target: tuple[Index | Value, ...]
+    expr: Any
+    refs: tuple[Ref, ...]
+    nodes: tuple[Node, ...] = ()
+    combine: str = ""
+    reduced: frozenset[str] = frozenset()
+    lookups: tuple[Lookup, ...] = ()
+    weight: int = 1
+
+    @property
+    def scatter(self) -> bool:
+        return any(isinstance(i, Value) for i in self.target)
+
+
+@dataclass(eq=False, slots=True)
+class CallStatement:
+    """A library kernel that reads whole buffers and defines whole buffers."""
+
+    kernel: str
+    inputs: tuple[Var, ...]
+    outputs: tuple[Var, ...]
+    node: Node
+    attrs: Mapping[str, Any] = field(default_factory=dict)
+
+    @property
+    def nodes(self) -> tuple[Node, ...]:
+        return (self.node,)
+
+
+@dataclass(eq=False, slots=True)
+class Program:
+    """Statements in an order in which they could run, with what their names mean.
+
+    `extents` has the extent of every loop variable; `aliases` maps a reshaped value to the one whose memory it is;
+    `whole` are the values that need a buffer of their own in full.
+    """
+
+    statements: list[Statement | CallStatement] = field(default_factory=list)
+    extents: dict[str, DimLike] = field(default_factory=dict)
+    aliases: dict[Var, Var] = field(default_factory=dict)
+    constants: dict[Var, np.ndarray] = field(default_factory=dict)
+    whole: set[Var] = field(default_factory=set)
+    inputs: tuple[Var, ...] = ()
+    outputs: tuple[Var, ...] = ()
+
+    def root(self, var: Var) -> Var:
+        """The value whose memory `var` is."""
+        return self.aliases.get(var, var)
+
+
+def cast(expr: Any, dtype: np.dtype) -> Any:
+    """`expr` as that dtype."""
+    if expr.dtype == dtype:
+        return expr
+    if isinstance(expr, Literal):
+        with np.errstate(all="ignore"):
+            return Literal(np.asarray(expr.value, expr.dtype).astype(dtype).item(), dtype)
+    if isinstance(expr, FromIndex) and dtype.kind in "iuf":
+        return FromIndex(expr.index, dtype)
+    return Cast(expr, dtype)
+
+
+def map_refs(expr: Any, change: Any) -> Any:
+    """`expr` with each Ref replaced by `change(ref)`."""
+    kind = type(expr)
+    if kind is Ref:
+        return change(expr)
+    if kind is Apply:
+        return Apply(expr.op, tuple(map_refs(a, change) for a in expr.args), expr.dtype)
+    if kind is Cast:
+        return Cast(map_refs(expr.arg, change), expr.dtype)
+    if kind is Where:
+        return Where(expr.when, map_refs(expr.inside, change), map_refs(expr.outside, change), expr.dtype)
+    return expr
+
+
+__all__ = [
+    "SMALL", "CallStatement", "Expr", "Lookup", "Name", "Program", "Read", "Ref", "Scalar", "Statement", "cast", "map_refs",
+]  # fmt: skip
