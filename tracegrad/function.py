@@ -106,9 +106,10 @@ class Operation(Function):
     node_class: ClassVar[type[OperationNode]]
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
+        named = bool(cls.__dict__.get("name"))  # a base class of a family has no name and is no operation
         super().__init_subclass__(**kwargs)
         cls.node_class = type(f"{cls.__name__}Backward0", (OperationNode,), {"__slots__": (), "function": cls, "plans": {}})
-        if cls.__dict__.get("name"):
+        if named:
             registry[cls.name] = cls
 
     @staticmethod
