@@ -84,6 +84,13 @@ class LeavesTraceError(TracegradError, TypeError):
     """A traced value was turned into a plain number or array, so that its derivative would be lost."""
 
 
+class LeavesFunctionBody(BaseException):
+    """Not an error: the signal that a user's Function, while it is traced, turns a value into plain numbers.
+
+    It becomes a call into Python then. Not an Exception, so that the Function's own `except` lets it pass.
+    """
+
+
 class UnsupportedError(TracegradError, TypeError):
     """A NumPy or SciPy function, or a form of one, that tracegrad does not have."""
 

@@ -18,6 +18,7 @@ class State(threading.local):
     trace: Trace | None = None
     grad_enabled: bool = True
     inference: bool = False
+    function_body: bool = False  # a user Function is being traced: leaving tracegrad makes it a call into Python
     eager: bool = os.environ.get("TRACEGRAD_EAGER", "") not in ("", "0")
 
 

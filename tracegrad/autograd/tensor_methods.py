@@ -10,6 +10,7 @@ import numpy as np
 from tracegrad.autograd.hooks import HookTable, RemovableHandle
 from tracegrad.autograd.views import alias
 from tracegrad.errors import ArgumentError, AutogradError, DTypeError
+from tracegrad.state import state
 from tracegrad.tensor import Tensor
 
 
@@ -146,13 +147,15 @@ def numpy(self: Tensor, *, force: bool = False) -> np.ndarray:
     """The numbers as an ndarray that shares memory with the Tensor. Raises AutogradError if it requires grad."""
     if force:
         return detach(self)._value()
-    if self.requires_grad:
+    if self._array is None:
+        from tracegrad.ops.to_python import to_array
+
+        return to_array(self)
+    if state.grad_enabled and self.requires_grad:
         raise AutogradError(
             "Can't call numpy() on Tensor that requires grad: the gradient would be lost",
             fix="use tensor.detach().numpy() where that is meant",
         )
-    if self._array is None:
-        return self._leave_trace("numpy()")
     return self._array
 
 

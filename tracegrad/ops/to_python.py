@@ -14,7 +14,8 @@ from typing import Any
 
 import numpy as np
 
-from tracegrad.errors import ArgumentError, AutogradError, LeavesTraceError, user_location
+from tracegrad.errors import ArgumentError, AutogradError, LeavesFunctionBody, LeavesTraceError, user_location
+from tracegrad.state import state
 from tracegrad.tensor import Tensor
 
 _INSTEAD = (
@@ -44,6 +45,12 @@ def leaves_trace(what: str) -> LeavesTraceError:
     )
 
 
+def leave_function_body() -> None:
+    """Inside a user's Function that is being traced: let it become a call into Python."""
+    if state.function_body:
+        raise LeavesFunctionBody
+
+
 def number(x: Tensor, what: str) -> Any:
     """The one element of `x` as a NumPy scalar. `what` names the conversion in errors."""
     if x.size != 1:
@@ -53,6 +60,8 @@ def number(x: Tensor, what: str) -> Any:
         )
     if not x.is_traced:
         return x._array.reshape(())[()]  # type: ignore[union-attr]
+    if what in ("float()", "complex()", "item()"):
+        leave_function_body()
     if what != "bool()" and x._trace.depends_on_differentiated(x._var):
         raise leaves_trace(what)
     value = np.asarray(x._trace.value(x._var)).reshape(())[()]
@@ -111,6 +120,7 @@ def to_array(x: Tensor, dtype: Any = None, copy: bool | None = None) -> np.ndarr
     has several elements, which cannot be kept as a guard.
     """
     if x.is_traced:
+        leave_function_body()
         if x._trace.depends_on_differentiated(x._var):
             raise leaves_trace("np.asarray")
         if x.size != 1:
@@ -145,6 +155,7 @@ def item(x: Tensor, *index: Any) -> Any:
 def tolist(x: Tensor) -> Any:
     """Nested lists of Python numbers. Raises LeavesTraceError for a traced Tensor with several elements."""
     if x.is_traced:
+        leave_function_body()
         if x._trace.depends_on_differentiated(x._var):
             raise leaves_trace("tolist()")
         return to_array(x).tolist()

@@ -1,0 +1,213 @@
+"""User Functions while tracing: forward is traced into the body of a `call` node, or becomes a call into Python."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from tracegrad.autograd.custom import FunctionContext, _as_output, bound_arguments, run_forward
+from tracegrad.autograd.node import BackwardNode, edge_of
+from tracegrad.errors import ArgumentError, LeavesFunctionBody, user_location
+from tracegrad.ir.graph import NO_ATTRS, Graph, Node, Var
+from tracegrad.ops.call import Call, CallRecord, Ref, map_leaves
+from tracegrad.ops.host_call import HostCall, HostForward, dirty_in_trace
+from tracegrad.ops.stop import StopGradient
+from tracegrad.state import setting, state
+from tracegrad.tensor import Tensor
+from tracegrad.trace.tracer import Trace
+
+_INTERNAL = {"needs_input_grad", "_to_save", "_dirty", "_non_differentiable", "_materialize", "_function_name"}
+
+
+class TracedContext(FunctionContext):
+    """The ctx of a forward that is being traced."""
+
+    def __init__(self, name: str, needs: tuple[bool, ...]):
+        self._begin_context(needs)
+        self._function_name = name
+
+    @property
+    def saved_tensors(self) -> tuple[Any, ...]:
+        return self._to_save
+
+    def name(self) -> str:
+        return f"{self._function_name}Backward"
+
+
+def traced_apply(cls: Any, trace: Trace, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Any:
+    """Record one application of a user's Function; what it returns, with Tensors of `trace`."""
+    arguments, rest = bound_arguments(cls, args, kwargs)
+    if not any(isinstance(a, Tensor) for a in arguments):
+        from tracegrad.autograd.custom import eager_apply
+
+        with setting(trace=None):
+            return eager_apply(cls, arguments, rest)
+    for name, value in rest.items():
+        if isinstance(value, Tensor):
+            raise ArgumentError(
+                f"the keyword-only argument {name!r} of {cls.__name__}.forward is a Tensor",
+                fix="make it a positional parameter of forward",
+            )
+    try:
+        return _call(cls, trace, arguments, rest)
+    except LeavesFunctionBody:
+        return _host_call(cls, trace, arguments, rest)
+
+
+def _call(cls: Any, trace: Trace, arguments: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Any:
+    body = Trace(cls.__name__, parent=trace)
+    inner = tuple(body.add_input(a.type, source=a) if isinstance(a, Tensor) else a for a in arguments)
+    context = TracedContext(cls.__name__, tuple(isinstance(a, Tensor) and a.type.inexact for a in arguments))
+    with setting(trace=body, grad_enabled=True, function_body=True):
+        result = run_forward(cls, context, inner, kwargs)
+        values = tuple(map(_as_output, result)) if isinstance(result, tuple) else (_as_output(result, alone=True),)
+        lifted = [body.lift(v) if isinstance(v, Tensor) else None for v in values]
+    if context._dirty:
+        raise dirty_in_trace(cls)
+    plain = {id(t) for t in context._non_differentiable}
+    stopped = tuple(id(v) in plain for v in values if isinstance(v, Tensor))
+    outputs = [v for v in lifted if v is not None]
+    keeper = _Keeper(body, outputs)
+    saved = tuple(map(keeper.ref, context._to_save))
+    attributes = {k: map_leaves(v, keeper.ref) for k, v in context.__dict__.items() if k not in _INTERNAL}
+    n_guards = len(body.guards)
+    returned = (*outputs, *keeper.residuals, *(v for v, _ in body.guards))
+    graph, captured = body.finish(tuple(returned))
+    trace.assumptions |= body.assumptions
+    record = CallRecord(
+        cls, _positions(isinstance(a, Tensor) for a in arguments), _positions(v is not None for v in lifted), saved,
+        attributes, context._materialize,
+    )  # fmt: skip
+    sources = [a for a in arguments if isinstance(a, Tensor)] + captured
+    results = _emit(trace, Call, sources, tuple(v.type for v in returned), {"record": record}, (graph,))
+    if n_guards:
+        seen = zip(results[-n_guards:], body.guards, strict=True)
+        trace.guards.extend((r._var, number) for r, (_, number) in seen)
+    return _as_returned(trace, result, values, results, stopped, sources)
+
+
+class _Keeper:
+    """Refs for the Tensors that forward keeps for backward; those that are not there yet become further outputs."""
+
+    def __init__(self, body: Trace, outputs: list[Var]):
+        self.body, self.outputs, self.residuals = body, outputs, []
+        self.found: dict[Var, Ref] = {v: Ref(True, i) for i, v in reversed(list(enumerate(outputs)))}
+        self.found |= {v: Ref(False, i) for i, v in enumerate(body.inputs)}
+
+    def ref(self, value: Any) -> Any:
+        if not isinstance(value, Tensor):
+            return value
+        var = self.body.lift(value)
+        found = self.found.get(var)
+        if found is None:
+            found = self.found[var] = Ref(True, len(self.outputs) + len(self.residuals))
+            self.residuals.append(var)
+        return found
+
+
+def _positions(present: Any) -> tuple[int | None, ...]:
+    """Numbers for what is there, None for the rest."""
+    found: list[int | None] = []
+    count = 0
+    for there in present:
+        found.append(count if there else None)
+        count += bool(there)
+    return tuple(found)
+
+
+def _emit(
+    trace: Trace, op: Any, sources: list[Any], types: tuple[Any, ...], attrs: Mapping[str, Any],
+    bodies: tuple[Graph, ...] = (),
+) -> tuple[Tensor, ...]:
+    """The node, and where the eager engine has to go through it, a backward node for it."""
+    inputs = tuple(map(trace.lift, sources))
+    results = trace.emit(op, inputs, types, attrs, bodies, trace.location or user_location())
+    if state.grad_enabled and any(isinstance(s, Tensor) and s.requires_grad for s in sources):
+        node = SymbolicNode(trace.nodes[-1], sources, results)
+        for position, out in enumerate(results):
+            if out.type.inexact:
+                out._requires_grad, out._grad_fn, out._output_nr = True, node, position
+    return results
+
+
+def _as_returned(
+    trace: Trace, result: Any, values: tuple[Any, ...], results: tuple[Tensor, ...], stopped: tuple[bool, ...],
+    sources: list[Any],
+) -> Any:
+    """What forward returned, with the node's results in place of its Tensors."""
+    tensors = iter(zip(results, stopped, strict=False))
+    returned = []
+    for value in values:
+        if isinstance(value, Tensor):
+            value, stop = next(tensors)
+            if value.type.inexact and (stop or not state.grad_enabled):
+                value = trace.emit(StopGradient, (value._var,), (value.type,), NO_ATTRS, (), None)[0]
+        returned.append(value)
+    return tuple(returned) if isinstance(result, tuple) else returned[0]
+
+
+def _host_call(cls: Any, trace: Trace, arguments: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Any:
+    """Run forward once on the numbers of this run, and record that it has to run in Python."""
+    positions = [i for i, a in enumerate(arguments) if isinstance(a, Tensor)]
+    static = tuple(None if isinstance(a, Tensor) else a for a in arguments)
+    forward = HostForward(cls, static, dict(kwargs), tuple(positions))
+    sources = [arguments[i] for i in positions]
+    inputs = [trace.lift(s) for s in sources]
+    result, arrays = forward.learn([np.asarray(trace.value(v)) for v in inputs])
+    results = _emit(trace, HostCall, sources, forward.output_types, {"function": forward})
+    for out, array in zip(results, arrays, strict=True):
+        trace.values[out._var] = array
+    values = tuple(map(_as_output, result)) if isinstance(result, tuple) else (_as_output(result, alone=True),)
+    return _as_returned(trace, result, values, results, forward.plain, sources)
+
+
+class SymbolicNode(BackwardNode):
+    """The backward node of a recorded Function, for `.backward()` called inside the trace."""
+
+    __slots__ = ("node", "results", "sources")
+
+    def __init__(self, node: Node, sources: list[Any], results: tuple[Tensor, ...]):
+        self._begin()
+        self.node, self.sources = node, sources
+        self.results = tuple((r._trace, r._var) for r in results)
+        self._edges = tuple(map(edge_of, sources))
+        self._outs = tuple((r.shape, r.dtype) for r in results)
+
+    def _run(self, cotangents: tuple[Tensor | None, ...]) -> tuple[Any, ...]:
+        trace = state.trace
+        assert trace is not None
+        inputs = tuple(Tensor._traced(trace, trace.lift(s)) for s in self.sources)
+        outputs = tuple(Tensor._traced(trace, var) for trace, var in self.results)
+        return self.node.op.backward_symbolic(self.node, inputs, outputs, self.needs_input_grad, cotangents)
+
+
+def inline_calls(graph: Graph) -> Graph:
+    """The graph with each `call` node replaced by the nodes of its body, nested ones too; itself if there are none."""
+    if not any(node.op is Call or node.bodies for node in graph.nodes):
+        return graph
+    nodes: list[Node] = []
+    frames: list[tuple[Any, dict[Var, Var], Node | None, bool]] = [(iter(graph.nodes), {}, None, False)]
+    while frames:
+        remaining, env, call, copied = frames[-1]
+        for node in remaining:
+            inputs = tuple([env.get(v, v) for v in node.inputs])
+            if node.op is Call:
+                frames.append((iter(node.bodies[0].nodes), dict(zip(node.bodies[0].inputs, inputs)), node, True))
+                break
+            outputs = node.outputs
+            if copied:
+                outputs = tuple([Var(o.type, o.name) for o in outputs])
+                env.update(zip(node.outputs, outputs))
+            bodies = tuple(map(inline_calls, node.bodies))
+            nodes.append(Node(node.op, inputs, outputs, node.attrs, bodies, node.location))
+        else:
+            frames.pop()
+            if call is not None:
+                outer = frames[-1][1]
+                results = [env.get(v, v) for v in call.bodies[0].outputs]
+                outer.update(zip(call.outputs, results))
+            else:
+                return Graph(graph.inputs, tuple(nodes), tuple([env.get(v, v) for v in graph.outputs]), graph.name)
+    raise AssertionError("unreachable")
