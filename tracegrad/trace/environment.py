@@ -35,6 +35,11 @@ class Environment:
         _Collector(self).collect(function)
         self.holds = self._compile()
 
+    @property
+    def always(self) -> bool:
+        """Whether there is nothing that could change."""
+        return not (self._cells or self._items or self._attributes or self._containers or self._contents)
+
     def watch_contents(self) -> None:
         """From now on the numbers in the arrays count too, not only which arrays they are."""
         self._contents = [(a, a.copy()) for a in self.arrays.values()]

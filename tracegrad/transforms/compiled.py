@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from tracegrad.transforms.gradient import GradientOutput
 
 MAX_PROGRAMS_PER_SIGNATURE = 16
+MISS = object()  # what a fast path returns for a call it does not serve
 
 
 class Entry:
@@ -102,6 +103,8 @@ class CompiledFunction:
         self.recompiles: list[str] = []
         self.warned = False
         self.last: Entry | None = None
+        self.fast: Callable[..., Any] | None = None
+        self.fast_arity = 0
 
     kind = "jit"
 
@@ -114,6 +117,14 @@ class CompiledFunction:
         return self if instance is None else functools.partial(self, instance)
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        fast = self.fast
+        if fast is not None and not kwargs and len(args) == self.fast_arity:
+            result = fast(*args)
+            if result is not MISS:
+                return result
+        return self._call(args, kwargs)
+
+    def _call(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         if state.trace is not None:
             return self._inline(args, kwargs)
         if state.eager:
@@ -127,6 +138,8 @@ class CompiledFunction:
             if held:
                 if position:
                     entries.insert(0, entries.pop(position))
+                if entry is not self.last:
+                    self._prepare(entry, call)
                 return result
         if len(entries) >= MAX_PROGRAMS_PER_SIGNATURE:
             return self._give_up(args, kwargs)
@@ -136,10 +149,16 @@ class CompiledFunction:
         if depends_on_contents(entry.recording, environment):
             environment.watch_contents()
         entries.insert(0, entry)
-        self.last = entry
         held, result = entry.run(call)
         assert held, "a guard failed on the very call it was recorded from"
+        self._prepare(entry, call)
         return result
+
+    def _prepare(self, entry: Entry, call: Call) -> None:
+        """Make `entry` the one that is tried first, by the fast path where it has one."""
+        from tracegrad.transforms.fast import fast_path
+
+        self.last, self.fast, self.fast_arity = entry, fast_path(entry, call), len(call.spec.children()[0].children())
 
     def _note_recompile(self, entries: list[Entry]) -> None:
         """Remember, for `explain`, why this call compiles."""

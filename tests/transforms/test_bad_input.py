@@ -1,0 +1,150 @@
+"""Mistakes: a named error, the user's line, the fix. Nothing silently zero."""
+
+import math
+
+import numpy as np
+import pytest
+import scipy.special
+
+import tracegrad as tg
+
+X = np.array([0.5, 1.5, 2.5])
+# While tracing a value leaves the trace; eagerly it is the Tensor with a history that leaves.
+LEAVES = (tg.errors.LeavesTraceError, tg.errors.AutogradError)
+
+
+def check(error, *words):
+    """The message names what is wrong, shows this file's line and a fix."""
+    text = str(error.value)
+    assert all(word in text for word in words), text
+    assert "test_bad_input.py" in text and "Fix:" in text, text
+
+
+@pytest.fixture(params=["compiled", "eager"])
+def mode(request):
+    if request.param == "compiled":
+        yield
+    else:
+        with tg.eager():
+            yield
+
+
+def test_np_array_of_traced_elements(mode):
+    with pytest.raises(LEAVES) as error:
+        tg.grad(lambda x: np.sum(np.array([x[0], x[1]])))(X)
+    check(error, "np.stack")
+
+
+def test_float_of_a_differentiated_value(mode):
+    with pytest.raises(LEAVES) as error:
+        tg.grad(lambda x: float(x[0]) * x[1])(X)
+    check(error, "float")
+
+
+def test_math_sin(mode):
+    with pytest.raises(LEAVES) as error:
+        tg.grad(lambda x: math.sin(x[0]) * x[1])(X)
+    check(error, "np.")
+
+
+def test_writing_into_a_plain_array(mode):
+    def f(x):
+        res = np.zeros(3)
+        for i in range(3):
+            res[i] = x[i] ** 2
+        return res.sum()
+
+    with pytest.raises(LEAVES) as error:
+        tg.grad(f)(X)
+    check(error)
+
+
+def test_a_scipy_function_in_python_code(mode):
+    with pytest.raises(tg.errors.TracegradError) as error:
+        tg.grad(lambda x: scipy.special.logsumexp(x))(X)
+    check(error)
+
+
+def test_an_unsupported_numpy_function(mode):
+    with pytest.raises(tg.errors.UnsupportedError) as error:
+        tg.grad(lambda x: np.sum(np.unwrap(x)))(X)
+    check(error, "unwrap")
+
+
+def test_shapes_that_do_not_broadcast(mode):
+    with pytest.raises(ValueError) as error:
+        tg.grad(lambda x: np.sum(x + np.ones(4)))(X)
+    if isinstance(error.value, tg.errors.ShapeError):
+        check(error, "(3,)", "(4,)")
+
+
+def test_shapes_that_do_not_broadcast_compiled():
+    with pytest.raises(tg.errors.ShapeError) as error:
+        tg.grad(lambda x: np.sum(x + np.ones(4)))(X)
+    check(error, "(3,)", "(4,)", "np.ones(4)")
+
+
+def test_a_result_that_is_not_scalar(mode):
+    with pytest.raises(tg.errors.NonScalarError, match="scalar") as error:
+        tg.grad(lambda x: x * 2)(X)
+    check(error, "(3,)")
+
+
+def test_a_result_that_is_not_real(mode):
+    with pytest.raises(tg.errors.NonScalarError) as error:
+        tg.grad(lambda x: np.sum(x) * 1j)(X)
+    check(error, "complex")
+
+
+def test_a_tuple_without_has_aux(mode):
+    with pytest.raises(tg.errors.NonScalarError) as error:
+        tg.grad(lambda x: (np.sum(x), x))(X)
+    check(error, "has_aux")
+
+
+@pytest.mark.parametrize("x", [np.arange(3), 3, True, np.array([True])])
+def test_integer_arguments(mode, x):
+    with pytest.raises(tg.errors.DTypeError) as error:
+        tg.grad(lambda x: np.sum(x * 2.0))(x)
+    check(error, "float")
+
+
+@pytest.mark.parametrize("x", [np.array([1, None], object), np.array(["a"])])
+def test_object_and_string_arrays(mode, x):
+    with pytest.raises(tg.errors.DTypeError) as error:
+        tg.grad(lambda x: np.sum(x))(x)
+    check(error, "dtype")
+
+
+def test_an_argnum_that_is_not_there(mode):
+    with pytest.raises(tg.errors.ArgumentError) as error:
+        tg.grad(lambda x: np.sum(x), argnums=1)(X)
+    check(error, "argnums")
+
+
+def test_something_that_is_not_a_function():
+    with pytest.raises(tg.errors.ArgumentError) as error:
+        tg.jit(3)
+    check(error, "function")
+
+
+def test_a_traced_value_kept_after_the_call():
+    kept = []
+    tg.jit(lambda x: (kept.append(x), x * 2)[1])(X)
+    with pytest.raises(tg.errors.TracegradError):
+        tg.jit(lambda x: x + kept[0])(X)
+
+
+def test_an_index_out_of_range():
+    with pytest.raises(IndexError):
+        tg.jit(lambda x: x[5])(X)
+    with pytest.raises(IndexError, match="out of bounds"):
+        tg.jit(lambda x, i: x[i])(X, np.array([0, 7]))
+
+
+def test_the_users_exception_comes_out_unchanged(mode):
+    def f(x):
+        raise KeyError("mine")
+
+    with pytest.raises(KeyError, match="mine"):
+        tg.grad(f)(X)

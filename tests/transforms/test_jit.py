@@ -1,0 +1,235 @@
+"""jit: layouts, dtypes, captured values, guards, static arguments. Expected values come from plain NumPy."""
+
+import threading
+
+import numpy as np
+import pytest
+
+import tracegrad as tg
+
+X = np.arange(12.0).reshape(3, 4)
+
+
+def softmax(x):
+    e = np.exp(x - np.max(x, axis=-1, keepdims=True))
+    return e / np.sum(e, axis=-1, keepdims=True)
+
+
+def readonly(x):
+    x = x.copy()
+    x.flags.writeable = False
+    return x
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda: X,
+        lambda: np.asfortranarray(X),
+        lambda: X[::-1, ::2],
+        lambda: X.T,
+        lambda: readonly(X),
+        lambda: X.astype(">f8"),
+        lambda: np.zeros((0, 4)),
+        lambda: np.zeros((1, 1)),
+        lambda: np.broadcast_to(np.arange(4.0), (3, 4)),
+        lambda: X.astype(np.float32),
+        lambda: X.astype(np.int32),
+        lambda: np.frombuffer(bytes(1) + X.tobytes(), np.uint8)[1:].view(np.float64).reshape(3, 4),
+    ],
+)
+def test_every_layout_gives_numpys_answer(make):
+    f = tg.jit(softmax)
+    x = make()
+    for _ in range(2):
+        got = f(x)
+        want = softmax(x) if x.size else np.zeros(x.shape)
+        assert got.dtype == want.dtype and got.shape == want.shape
+        assert np.allclose(got, want, rtol=1e-6 if x.dtype == np.float32 else 1e-12)
+
+
+def test_overlapping_inputs_and_outputs_of_their_own():
+    buffer = np.arange(10.0)
+    a, b = tg.jit(lambda a, b: (a + b, a))(buffer[:-1], buffer[1:])
+    assert np.array_equal(a, buffer[:-1] + buffer[1:]) and np.array_equal(b, buffer[:-1])
+    b[:] = 0
+    assert buffer[3] == 3
+
+
+def test_an_output_twice_and_an_input_as_output():
+    f = tg.jit(lambda x: (x, np.exp(x), x))
+    x = np.arange(3.0)
+    a, b, c = f(x)
+    assert a is not x and a is not c and np.array_equal(a, x) and np.allclose(b, np.exp(x))
+
+
+def test_scalars_come_back_as_numpy_scalars():
+    assert type(tg.jit(np.sum)(X)) is np.float64
+    assert type(tg.jit(lambda x: np.sum(x) > 3)(X)) is np.bool_
+
+
+def test_results_that_python_made():
+    f = tg.jit(lambda x: {"s": np.sum(x), "n": 3, "label": "a", "none": None, "zeros": np.zeros(2)})
+    first = f(X)
+    first["zeros"][:] = 1
+    second = f(X)
+    assert second["n"] == 3 and second["label"] == "a" and second["none"] is None
+    assert np.array_equal(second["zeros"], [0, 0])
+
+
+def test_captured_arrays_are_read_at_call_time():
+    w = np.ones(4)
+    f = tg.jit(lambda x: x * w)
+    assert np.array_equal(f(X), X)
+    w[:] = 2
+    assert np.array_equal(f(X), 2 * X)
+
+
+def test_captured_arrays_used_by_plain_numpy():
+    w = np.ones(4)
+    f = tg.jit(lambda x: x * np.sum(w * w))
+    assert np.array_equal(f(X), 4 * X)
+    w[:] = 2
+    assert np.array_equal(f(X), 16 * X)
+
+
+def test_rebinding_a_closure_variable_and_a_global_helper():
+    scale = 2.0
+
+    def f(x):
+        return x * scale
+
+    g = tg.jit(f)
+    assert np.array_equal(g(X), 2 * X)
+    scale = 3.0
+    assert np.array_equal(g(X), 3 * X)
+
+
+def helper(x):
+    return np.sin(x) + 20
+
+
+def test_a_global_helper_that_is_rebound(monkeypatch):
+    f = tg.jit(lambda x: helper(x))
+    assert np.isclose(f(np.float64(1.0)), np.sin(1.0) + 20)
+    monkeypatch.setitem(globals(), "helper", np.cos)
+    assert np.isclose(f(np.float64(1.0)), np.cos(1.0))
+
+
+def test_defaults_are_watched():
+    def f(x, a=2.0):
+        return x * a
+
+    g = tg.jit(f)
+    assert np.array_equal(g(X), 2 * X)
+    f.__defaults__ = (5.0,)
+    assert np.array_equal(g(X), 5 * X)
+
+
+def test_python_decisions_on_values_are_guarded():
+    f = tg.jit(lambda x: x * 2 if np.sum(x) > 0 else -x)
+    for x in (X + 1, -X - 1, X + 2, -X - 3):
+        assert np.array_equal(f(x), x * 2 if np.sum(x) > 0 else -x)
+    assert len(tg.explain(f).programs) == 2
+
+
+def test_while_on_a_value():
+    def f(x):
+        while np.max(x) > 1:
+            x = x / 2
+        return x
+
+    g = tg.jit(f)
+    for scale in (1.0, 10.0, 3.0):
+        assert np.allclose(g(X * scale), f(X * scale))
+
+
+def test_guards_keep_zero_signs_and_nan_apart():
+    f = tg.jit(lambda x, c: x * (1.0 if np.isnan(c) else 2.0))
+    assert f(np.float64(3), float("nan")) == 3 and f(np.float64(3), 1.0) == 6 and f(np.float64(3), float("nan")) == 3
+
+
+@pytest.mark.filterwarnings("ignore:.*was compiled")
+def test_too_many_decisions_run_eagerly_and_stay_right():
+    f = tg.jit(lambda x: x * int(np.sum(x)))
+    for n in range(20):
+        x = np.array([float(n), 1.0])
+        assert np.array_equal(f(x), x * (n + 1))
+
+
+def test_static_arguments_of_other_values_are_other_programs():
+    f = tg.jit(lambda x, n: np.sum(x, axis=n))
+    assert np.array_equal(f(X, 0), X.sum(0)) and np.array_equal(f(X, 1), X.sum(1)) and np.array_equal(f(X, 0), X.sum(0))
+    g = tg.jit(lambda x, flag: x + 1 if flag else x)
+    assert np.array_equal(g(X, True), X + 1) and np.array_equal(g(X, 1), X + 1) and np.array_equal(g(X, False), X)
+
+
+def test_minus_one_and_minus_two_are_different_keys():
+    f = tg.jit(lambda x, n: x * n)
+    assert np.array_equal(f(X, -1), -X) and np.array_equal(f(X, -2), -2 * X)
+
+
+def test_other_shapes_and_dtypes():
+    f = tg.jit(lambda x: np.sum(x * x))
+    for x in (np.ones(3), np.ones(4), np.ones((2, 2)), np.ones(3, np.float32), np.ones(3, np.int64), np.ones(())):
+        assert f(x) == x.size and f(x).dtype == np.sum(x * x).dtype
+
+
+def test_negative_zero_as_a_literal():
+    f = tg.jit(lambda x: (np.copysign(x, 0.0), np.copysign(x, -0.0)))
+    assert f(np.float64(1)) == (1.0, -1.0)
+
+
+def test_nested_jit_is_one_program():
+    inner = tg.jit(lambda x: np.exp(x))
+    f = tg.jit(lambda x: inner(x) + inner(2 * x))
+    assert np.allclose(f(X / 12), np.exp(X / 12) + np.exp(X / 6))
+    assert len(tg.explain(f).programs) == 1 and not tg.explain(inner).programs
+
+
+def test_a_decorated_function_keeps_its_name_and_doc():
+    @tg.jit
+    def f(x):
+        """Doubled."""
+        return 2 * x
+
+    assert f.__name__ == "f" and f.__doc__ == "Doubled." and f.__wrapped__ is f.py_func
+    assert "f" in repr(f)
+
+
+def test_eager_switch_runs_the_same_code():
+    seen = []
+
+    @tg.jit
+    def f(x):
+        seen.append(type(x))
+        return x * 2
+
+    f(X), f(X)
+    assert len(seen) == 1
+    with tg.eager():
+        assert np.array_equal(f(X), 2 * X)
+    assert len(seen) == 2
+
+
+def test_print_inside_a_trace_shows_numbers(capsys):
+    tg.jit(lambda x: (print(x * 2), x)[1])(np.array([1.5]))
+    assert "3." in capsys.readouterr().out
+
+
+def test_from_several_threads():
+    f = tg.value_and_grad(lambda x: np.sum(np.tanh(x) ** 2))
+    wrong = []
+
+    def work(seed):
+        x = np.random.default_rng(seed).standard_normal(100 + seed % 3)
+        for _ in range(50):
+            v, g = f(x)
+            t = np.tanh(x)
+            if not (np.isclose(v, np.sum(t**2)) and np.allclose(g, 2 * t * (1 - t**2))):
+                wrong.append(seed)
+
+    threads = [threading.Thread(target=work, args=(s,)) for s in range(6)]
+    [t.start() for t in threads]
+    [t.join() for t in threads]
+    assert not wrong

@@ -1,0 +1,100 @@
+"""The short way of a repeated call: a generated function that checks as little as is safe and calls native code.
+
+It serves calls whose positional arguments are arrays, floats and static values and whose results are arrays; the
+native caller itself checks dtype, shape and layout of each array. Whatever it cannot serve it hands back as MISS.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from tracegrad.emit.wrapper import Refused
+from tracegrad.state import state
+from tracegrad.transforms.compiled import MISS
+from tracegrad.transforms.program import Program
+from tracegrad.transforms.signature import Call
+
+if TYPE_CHECKING:
+    from tracegrad.transforms.compiled import Entry
+
+
+def fast_path(entry: Entry, call: Call) -> Callable[..., Any] | None:
+    """A function of the positional arguments that returns the result or MISS; None where the call is too involved."""
+    args_spec, kwargs_spec = call.spec.children()
+    simple = all(child.is_leaf() for child in args_spec.children()) and not kwargs_spec.num_leaves
+    if not simple or call.tensors or not isinstance(entry.program, Program) or entry.recording.guards:
+        return None
+    if any(not isinstance(c, np.ndarray) for c in entry.recording.captured):
+        return None
+    scope: dict[str, Any] = {
+        "MISS": MISS,
+        "Refused": Refused,
+        "state": state,
+        "call": entry.program.executable.call,
+        "asarray": np.asarray,
+        "holds": entry.environment.holds,
+        "entry": entry,
+    }
+    names, tests, inputs = [], ["state.trace is None", "not state.eager"], []
+    for position, leaf in enumerate(call.leaves):
+        name = f"a{position}"
+        names.append(name)
+        if position not in entry.dynamic:
+            scope |= {f"t{position}": type(leaf), f"s{position}": leaf}
+            same = "is" if not isinstance(leaf, (int, str, tuple)) else "=="
+            tests.append(f"type({name}) is t{position} and {name} {same} s{position}")
+        elif isinstance(leaf, (float, complex)):
+            tests.append(f"type({name}) is {type(leaf).__name__}")
+            inputs.append(f"asarray({name})")
+        elif isinstance(leaf, np.ndarray):
+            inputs.append(name)
+        else:
+            return None
+    for position, captured in enumerate(entry.recording.captured):
+        scope[f"c{position}"] = captured
+        inputs.append(f"c{position}")
+    result = _result_expression(entry)
+    if result is None:
+        return None
+    if not entry.environment.always:
+        tests.append("holds()")
+    outputs = ", ".join(f"r{i}" for i in range(len(entry.program.graph.outputs)))
+    source = (
+        f"def fast({', '.join(names)}):\n"
+        f"    if not ({' and '.join(tests)}):\n"
+        f"        return MISS\n"
+        f"    try:\n"
+        f"        {outputs}, = call({', '.join(inputs)})\n"
+        f"    except Refused:\n"
+        f"        return MISS\n"
+        f"    entry.calls += 1\n"
+        f"    return {result}\n"
+    )
+    exec(source, scope)
+    return scope["fast"]
+
+
+def _result_expression(entry: Entry) -> str | None:
+    """Python source that builds the result from r0, r1, …; None where it has containers or values Python made."""
+    types = [v.type for v in entry.program.graph.outputs]
+    values = [f"r{i}" if t.shape else f"r{i}[()]" for i, t in enumerate(types)]
+    output = entry.recording.output
+    if any(p is None for p in output.leaves):
+        return None
+    if output.spec.is_leaf():
+        result = values[output.leaves[0]]  # type: ignore[index]
+    elif output.spec.type is tuple and all(c.is_leaf() for c in output.spec.children()):
+        result = f"({', '.join(values[p] for p in output.leaves)},)"  # type: ignore[index]
+    else:
+        return None
+    if entry.gradient is None:
+        return result
+    gradient = entry.gradient
+    if gradient.has_aux or not all(spec.is_leaf() for spec in gradient.specs):
+        return None
+    grads = values[len(values) - len(gradient.specs) :]
+    packed = grads[0] if gradient.single else f"({', '.join(grads)},)"
+    return f"({result}, {packed})" if gradient.with_value else packed
