@@ -78,12 +78,14 @@ class RandomGraph:
         x = self.pick()
         keepdims = bool(self.rng.random() < 0.5)
         name = str(self.rng.choice(["sum", "sum", "max", "min", "prod"]))
+        if x.type.size == 0:
+            name = "sum"  # the others have no value there
         attrs: dict[str, Any] = {"dtype": x.type.dtype} if name in ("sum", "prod") else {}
         return self.builder(name, x, axis=self.axes(x), keepdims=keepdims, **attrs)
 
     def arg(self) -> Var | None:
         x = self.pick_with(1)
-        if x is None:
+        if x is None or x.type.size == 0:
             return None
         axis = int(self.rng.integers(x.type.ndim))
         found = self.builder(str(self.rng.choice(["argmax", "argmin"])), x, axis=(axis,), keepdims=bool(self.rng.random() < 0.5))
@@ -100,10 +102,10 @@ class RandomGraph:
     def part(self, extent: int) -> tuple[int, int, int]:
         step = int(self.rng.choice([1, 1, 1, 2, 3, -1, -2]))
         size = int(self.rng.integers(1, extent // abs(step) + 1)) if extent >= abs(step) else 1
-        if self.rng.random() < 0.03:
+        if extent == 0 or self.rng.random() < 0.03:
             size = 0
         reach = max(size - 1, 0) * abs(step)
-        low = int(self.rng.integers(0, extent - reach))
+        low = int(self.rng.integers(0, max(extent - reach, 1)))
         return (low if step > 0 else low + reach), size, step
 
     def unslice(self) -> Var:

@@ -144,7 +144,7 @@ class Assembler:
             self.emit(Fill(name, statement.combine))
             return
         name = self.accumulators[statement] = self.table.of(statement.var)
-        if storage.axes == inner:
+        if self.only_inner(statement, storage, inner):
             self.emit(Fill(name, statement.combine))
         else:
             start = Literal(identity(statement.combine, statement.var.type.dtype), statement.var.type.dtype)
@@ -154,9 +154,13 @@ class Assembler:
         self, statement: Statement, place: Place, storage: Storage, inner: tuple[int, ...]
     ) -> bool:
         """Whether the few elements that one iteration accumulates are kept in registers of their own."""
-        if storage.axes == inner and storage.role == "local":
+        if storage.role == "local" and self.only_inner(statement, storage, inner):
             return False
         return not statement.scatter and all(self.axis_loop(statement, place, a).small for a in inner)
+
+    def only_inner(self, statement: Statement, storage: Storage, inner: tuple[int, ...]) -> bool:
+        """Whether the stored array is all that the reduced loops accumulate in; axes of extent 1 do not count."""
+        return all(a in inner or variable_of(statement.target[a]) is None for a in storage.axes)
 
     def axis_loop(self, statement: Statement, place: Place, axis: int) -> LoopNode:
         name = variable_of(statement.target[axis])

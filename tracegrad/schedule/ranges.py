@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 from tracegrad.ir.dims import DimLike
 from tracegrad.ir.index import Affine, Bound, Index, Quotient
-from tracegrad.schedule.maps import decide, negative
+from tracegrad.schedule.maps import decide, divides, negative
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,9 +73,20 @@ def range_fault(index: Index, extent: DimLike, ranges: Ranges) -> str:
         high = high + max(c * span[0], c * span[1])
     if not isinstance(low, int) or not isinstance(high, int):
         return ""
-    if low < 0:
-        return f"reaches {low}"
+    if divisor > 1 and not _known_to_divide(affine, divisor, ranges):
+        return "is not known to be whole here"
+    if -(-low // divisor) < 0:
+        return f"reaches {-(-low // divisor)}"
     return f"reaches {high // divisor}" if high // divisor >= extent else ""
+
+
+def _known_to_divide(affine: Affine, divisor: int, ranges: Ranges) -> bool:
+    for bound in ranges.known:
+        if bound.relation == "%" and bound.modulus % divisor == 0:
+            distance = affine - bound.affine
+            if all(divides(divisor, c) for c in (*(c for _, c in distance.terms), distance.offset)):
+                return True
+    return False
 
 
 def _nothing_runs(ranges: Ranges) -> bool:

@@ -81,7 +81,7 @@ def faults(program: LoopProgram) -> list[Fault]:
     found += [
         (None, f"the output {name} is never written")
         for name in dict.fromkeys(program.outputs)
-        if name in verifier.buffers and verifier.buffers[name].role == "output" and not verifier.written(name)
+        if (b := verifier.buffers.get(name)) and b.role == "output" and product(b.shape) != 0 and not verifier.written(name)
     ]
     return found
 
