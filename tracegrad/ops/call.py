@@ -123,12 +123,7 @@ class Call(Operation):
         n_outputs = sum(p is not None for p in record.outputs)
         grads: list[Any] = [None] * len(inputs)
         if any(g is not None for g in cotangents[:n_outputs]):
-            try:
-                found = user_backward(record, inputs, outputs, needs, cotangents)
-            except LeavesFunctionBody:
-                from tracegrad.ops.host_call import host_backward_of_call
-
-                found = host_backward_of_call(record, inputs, outputs, needs, cotangents)
+            found = _backward_of_call(record, inputs, outputs, needs, cotangents)
             for position, g in zip(record.arguments, found, strict=True):
                 if position is not None and g is not None:
                     grads[position] = g
@@ -136,6 +131,63 @@ class Call(Operation):
             through = pull_through_body(node, inputs, needs, cotangents, n_outputs)
             grads = [b if a is None else a if b is None else a + b for a, b in zip(grads, through, strict=True)]
         return tuple(grads)
+
+
+def _backward_of_call(
+    record: CallRecord, inputs: Any, outputs: Any, needs: tuple[bool, ...], cotangents: Sequence[Tensor | None]
+) -> tuple[Any, ...]:
+    """The user's backward, recorded; as a call into Python where it leaves tracegrad or reads arrays from outside.
+
+    An adjoint is derived once, so an array of a closure or a global could not be read afresh by each call; arrays that
+    backward makes itself are constants.
+    """
+    trace = state.trace
+    assert trace is not None
+    start, known = len(trace.nodes), set(trace.captured)
+    try:
+        found = user_backward(record, inputs, outputs, needs, cotangents)
+        if _settle_captured(trace, start, known):
+            return found
+    except LeavesFunctionBody:
+        pass
+    _roll_back(trace, start, known)
+    from tracegrad.ops.host_call import host_backward_of_call
+
+    return host_backward_of_call(record, inputs, outputs, needs, cotangents)
+
+
+def _settle_captured(trace: Any, start: int, known: set[Any]) -> bool:
+    """Make constants of the arrays that only the trace holds; whether nothing else was captured since `known`."""
+    from tracegrad.ops.constant import Constant
+    from tracegrad.trace.tracer import _is_ours_alone
+
+    constants = []
+    for var in [v for v in trace.captured if v not in known]:
+        value = trace.captured[var]
+        del trace.captured[var]
+        held = trace.values.pop(var, None) is not None
+        if not isinstance(value, np.ndarray) or not _is_ours_alone(value):
+            trace.captured[var] = value
+            if held:
+                trace.values[var] = value
+            return False
+        trace._capture_of.pop(id(value), None)
+        node = Node(Constant, (), (var,), {"value": np.ascontiguousarray(value, var.type.dtype), "weak": False})
+        trace.definitions[var] = node
+        constants.append(node)
+    trace.nodes[start:start] = constants
+    return True
+
+
+def _roll_back(trace: Any, start: int, known: set[Any]) -> None:
+    """Forget what was recorded and captured since."""
+    for node in trace.nodes[start:]:
+        for out in node.outputs:
+            trace.definitions.pop(out, None)
+    del trace.nodes[start:]
+    for var in [v for v in trace.captured if v not in known]:
+        trace._capture_of.pop(id(trace.captured.pop(var)), None)
+    trace._constants = {k: v for k, v in trace._constants.items() if v in trace.definitions}
 
 
 def user_backward(

@@ -82,5 +82,5 @@ class HostFunction:
         inputs = [a.item() if v.type.weak else a for a, v in zip(arrays, self.node.inputs, strict=True)]
         results = run_node(self.node, inputs)
         return tuple(
-            np.ascontiguousarray(np.asarray(r, v.type.dtype)) for r, v in zip(results, self.node.outputs, strict=True)
+            np.asarray(r, v.type.dtype, order="C") for r, v in zip(results, self.node.outputs, strict=True)
         )

@@ -97,9 +97,9 @@ class _Keeper:
         self.found |= {v: Ref(False, i) for i, v in enumerate(body.inputs)}
 
     def ref(self, value: Any) -> Any:
-        if not isinstance(value, Tensor):
+        if not isinstance(value, Tensor) and not (isinstance(value, np.ndarray) and value.dtype.kind in "biufc"):
             return value
-        var = self.body.lift(value)
+        var = self.body.lift(value)  # arrays too: they are read afresh in each call
         found = self.found.get(var)
         if found is None:
             found = self.found[var] = Ref(True, len(self.outputs) + len(self.residuals))

@@ -226,7 +226,7 @@ class Trace:
 
 def _is_ours_alone(value: np.ndarray) -> bool:
     # References here: the caller's local, this parameter, getrefcount's argument.
-    return value.base is None and value.flags.owndata and sys.getrefcount(value) <= 4
+    return value.base is None and value.flags.owndata and sys.getrefcount(value) <= 3
 
 
 def splice(trace: Trace, graph: Graph, args: tuple[Var, ...]) -> tuple[Var, ...]:
