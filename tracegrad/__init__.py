@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 from tracegrad import autograd, errors, ops
 from tracegrad.errors import TracegradError
 from tracegrad.function import Function
+from tracegrad.ops.creation import tensor  # replaces the submodule of that name as an attribute
 from tracegrad.ops.stop import stop_gradient
 from tracegrad.state import eager, enable_grad, is_grad_enabled, no_grad, set_grad_enabled
 from tracegrad.tensor import Tensor
@@ -25,10 +26,10 @@ _HOME = {
     **dict.fromkeys(("gradcheck", "gradgradcheck"), "tracegrad.autograd.check"),
     **dict.fromkeys(("explain", "show"), "tracegrad.explain"),
     **dict.fromkeys(
-        "tensor as_tensor zeros ones full empty eye arange linspace rand randn manual_seed "
-        "zeros_like ones_like full_like empty_like".split(),
+        "as_tensor zeros ones full empty eye arange linspace zeros_like ones_like full_like empty_like".split(),
         "tracegrad.ops.creation",
     ),
+    **dict.fromkeys("rand randn manual_seed".split(), "tracegrad.ops.random_tensors"),
     **dict.fromkeys("stack concatenate where".split(), "numpy"),
 }
 _MODULES = ("scipy", "nn")
@@ -73,5 +74,6 @@ __all__ = [
     "set_grad_enabled",
     "show",
     "stop_gradient",
+    "tensor",
     "value_and_grad",
 ]

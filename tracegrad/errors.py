@@ -17,16 +17,17 @@ from tracegrad.ir.graph import Location
 
 _PACKAGE = os.path.dirname(os.path.abspath(__file__)) + os.sep
 _NUMPY = os.path.dirname(os.path.abspath(np.__file__)) + os.sep
+_SCIPY = os.path.join(os.path.dirname(os.path.dirname(_NUMPY)), "scipy") + os.sep
 _internal: dict[CodeType, bool] = {}
 _locations: dict[tuple[CodeType, int], Location] = {}
 
 
 def is_internal(code: CodeType) -> bool:
-    """Whether a frame of this code belongs to tracegrad or NumPy, not to the user."""
+    """Whether a frame of this code belongs to tracegrad, NumPy or SciPy, not to the user."""
     known = _internal.get(code)
     if known is None:
         file = code.co_filename
-        known = _internal[code] = file.startswith((_PACKAGE, _NUMPY, "<__array_function__", "<frozen"))
+        known = _internal[code] = file.startswith((_PACKAGE, _NUMPY, _SCIPY, "<__array_function__", "<frozen"))
     return known
 
 

@@ -13,12 +13,14 @@ if TYPE_CHECKING:
 
 
 class State(threading.local):
-    """`trace` records every Function while it is not None; `eager` makes decorated functions run undecorated."""
+    """`trace` records every Function while it is not None; `eager` makes decorated functions run undecorated, and
+    `differentiating` says that one of them is running eagerly for its gradient."""
 
     trace: Trace | None = None
     grad_enabled: bool = True
     inference: bool = False
     function_body: bool = False  # a user Function is being traced: leaving tracegrad makes it a call into Python
+    differentiating: bool = False
     eager: bool = os.environ.get("TRACEGRAD_EAGER", "") not in ("", "0")
 
 

@@ -59,6 +59,8 @@ def number(x: Tensor, what: str) -> Any:
             fix="take one element, x[i], or reduce it, for example with x.sum()",
         )
     if not x.is_traced:
+        if state.differentiating and x.requires_grad and what != "bool()":
+            raise leaves_trace(what)
         return x._array.reshape(())[()]  # type: ignore[union-attr]
     if what in ("float()", "complex()", "item()"):
         leave_function_body()

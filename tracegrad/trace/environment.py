@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import functools
 import types
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -25,14 +25,14 @@ _CONTAINERS = (dict, list, tuple, set, frozenset)
 class Environment:
     """A snapshot: per dependency the place it is read from, and what was found there."""
 
-    def __init__(self, function: Callable[..., Any]):
+    def __init__(self, function: Callable[..., Any], static: Sequence[Any] = ()):
         self._cells: list[tuple[Any, Any]] = []
         self._items: list[tuple[dict[str, Any], str, Any]] = []
         self._attributes: list[tuple[Any, str, Any]] = []
         self._containers: list[tuple[Any, tuple[Any, ...]]] = []
         self.arrays: dict[int, np.ndarray] = {}
         self._contents: list[tuple[np.ndarray, np.ndarray]] = []
-        _Collector(self).collect(function)
+        _Collector(self).collect(function, *static)
         self.holds = self._compile()
 
     @property
@@ -123,8 +123,9 @@ class _Collector:
         self.seen: set[int] = set()
         self.objects: list[Any] = []
 
-    def collect(self, function: Callable[..., Any]) -> None:
-        self.visit(function)
+    def collect(self, *roots: Any) -> None:
+        for root in roots:
+            self.visit(root)
         # Attribute names grow while functions are found, so objects are walked until nothing new turns up.
         done: set[tuple[int, str]] = set()
         progress = True

@@ -35,12 +35,16 @@ class Entry:
         recording: Recording,
         program: Any,
         gradient: GradientOutput | None,
-        environment: Environment,
+        function: Callable[..., Any],
     ):
-        self.key, self.dynamic, self.environment = call.key, tuple(call.dynamic), environment
+        self.key, self.dynamic = call.key, tuple(call.dynamic)
         self.recording, self.program, self.gradient = recording, program, gradient
         # Kept alive, since keys hold the ids of what cannot be hashed.
         self.static = [leaf for i, leaf in enumerate(call.leaves) if i not in set(call.dynamic)]
+        # What the recording found outside its arguments. Taken after it: side effects happen while recording only.
+        self.environment = Environment(function, self.static)
+        if depends_on_contents(recording, self.environment):
+            self.environment.watch_contents()
         self.calls = 0
 
     def run(self, call: Call) -> tuple[bool, Any]:
@@ -53,7 +57,8 @@ class Entry:
         if n_guards and not guards_hold(recording.guards, results, recording):
             return False, None
         self.calls += 1
-        return True, self._build(results, call.tensors)
+        captures_gradient = any(isinstance(c, Tensor) and c.requires_grad for c in recording.captured)
+        return True, self._build(results, call.tensors or captures_gradient)
 
     def _build(self, results: Sequence[Any], tensors: bool) -> Any:
         if isinstance(self.program, GraphFunction):
@@ -144,10 +149,7 @@ class CompiledFunction:
         if len(entries) >= MAX_PROGRAMS_PER_SIGNATURE:
             return self._give_up(args, kwargs)
         self._note_recompile(entries)
-        environment = Environment(self.function)
-        entry = self._compile(call, args, kwargs, environment)
-        if depends_on_contents(entry.recording, environment):
-            environment.watch_contents()
+        entry = self._compile(call, args, kwargs)
         entries.insert(0, entry)
         held, result = entry.run(call)
         assert held, "a guard failed on the very call it was recorded from"
@@ -202,11 +204,11 @@ class CompiledFunction:
 
     # ---- the three ways to run --------------------------------------------------------------------------------------
 
-    def _compile(self, call: Call, args: tuple[Any, ...], kwargs: dict[str, Any], environment: Environment) -> Entry:
+    def _compile(self, call: Call, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Entry:
         recording = record(self.function, call.leaves, call.spec, {i: leaf_type(call.leaves[i]) for i in call.dynamic})
         tensors = call.tensors or any(isinstance(c, Tensor) for c in recording.captured)
         program = GraphFunction(recording.graph) if tensors else Program(recording.graph)
-        return Entry(call, recording, program, None, environment)
+        return Entry(call, recording, program, None, self.function)
 
     def _eager(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         return run_undecorated(self.function, args, kwargs)

@@ -10,7 +10,7 @@ import numpy as np
 from tracegrad import tree
 from tracegrad.state import setting, state
 from tracegrad.tensor import Tensor
-from tracegrad.transforms.record import Output
+from tracegrad.transforms.record import Output, call_user
 from tracegrad.transforms.signature import Call, differentiated_leaves, read_call
 
 if TYPE_CHECKING:
@@ -21,8 +21,8 @@ def run_undecorated(function: Callable[..., Any], args: tuple[Any, ...], kwargs:
     """Call `function` on Tensors over the arguments' own arrays; arrays come back if no argument was a Tensor."""
     call = read_call(args, kwargs)
     wrapped, wrapped_kwargs = tree.unflatten(call.spec, [as_eager(leaf) for leaf in call.leaves])
-    result = function(*wrapped, **wrapped_kwargs)
-    return result if call.tensors else tree.map_leaves(to_plain, result)
+    result = call_user(function, wrapped, wrapped_kwargs)
+    return result if call.tensors else tree.map_leaves(plain_unless_linked, result)
 
 
 def as_eager(leaf: Any) -> Any:
@@ -37,6 +37,11 @@ def to_plain(leaf: Any) -> Any:
     return leaf._array if leaf.ndim else leaf._array[()]  # type: ignore[index]
 
 
+def plain_unless_linked(leaf: Any) -> Any:
+    """Plain, but for a Tensor that a captured one gave a history."""
+    return leaf if isinstance(leaf, Tensor) and leaf.requires_grad else to_plain(leaf)
+
+
 def eager_value_and_grad(transform: GradientFunction, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     """What `transform` returns, by eager forward and backward."""
     from tracegrad.autograd import grad as autograd_grad
@@ -44,13 +49,13 @@ def eager_value_and_grad(transform: GradientFunction, args: tuple[Any, ...], kwa
 
     call = read_call(args, kwargs)
     wrt = differentiated_leaves(call.spec, args, transform._numbers(), call.leaves)
-    outer_graph = state.grad_enabled and any(isinstance(leaf, Tensor) and leaf.requires_grad for leaf in call.leaves)
     leaves = [as_eager(leaf) for leaf in call.leaves]
     for position in wrt:
         leaves[position] = _independent(call, position)
     wrapped, wrapped_kwargs = tree.unflatten(call.spec, leaves)
-    with setting(grad_enabled=True):
-        result = transform.function(*wrapped, **wrapped_kwargs)
+    outer_grad_enabled = state.grad_enabled
+    with setting(grad_enabled=True, differentiating=True):
+        result = call_user(transform.function, wrapped, wrapped_kwargs)
     flat, spec = tree.flatten(result)
     output = Output(spec, tuple(range(len(flat))), (None,) * len(flat))
     value = flat[transform._scalar(output)]
@@ -60,15 +65,32 @@ def eager_value_and_grad(transform: GradientFunction, args: tuple[Any, ...], kwa
     if not value.requires_grad and not transform.allow_unused:
         raise_unused(transform.function)
     wanted = [leaves[position] for position in wrt]
+    outer_graph = outer_grad_enabled and reaches_others(value, wanted)
     if value.requires_grad:
         grads = autograd_grad(value, wanted, create_graph=outer_graph, allow_unused=True, materialize_grads=True)
     else:
         grads = tuple(Tensor._wrap(np.zeros(w.shape, w.dtype)) for w in wanted)
-    if not call.tensors:
+    if not call.tensors and not outer_graph:
         flat, grads = [to_plain(leaf) for leaf in flat], tuple(map(to_plain, grads))
     elif not outer_graph:
         flat = [leaf.detach() if isinstance(leaf, Tensor) else leaf for leaf in flat]
     return transform._output(call.spec, args).build(output, [*flat, *grads])
+
+
+def reaches_others(value: Tensor, wanted: list[Tensor]) -> bool:
+    """Whether the history of `value` reaches leaves besides `wanted`: then the gradient is itself differentiable."""
+    inner = {id(w) for w in wanted if w.is_leaf}
+    stack, seen = [value.grad_fn], set()
+    while stack:
+        node = stack.pop()
+        if node is None or id(node) in seen:
+            continue
+        seen.add(id(node))
+        variable = getattr(node, "variable", None)
+        if variable is not None and id(variable) not in inner:
+            return True
+        stack.extend(successor for successor, _ in node.next_functions)
+    return False
 
 
 def _independent(call: Call, position: int) -> Tensor:

@@ -47,7 +47,8 @@ def fast_path(entry: Entry, call: Call) -> Callable[..., Any] | None:
             same = "is" if not isinstance(leaf, (int, str, tuple)) else "=="
             tests.append(f"type({name}) is t{position} and {name} {same} s{position}")
         elif isinstance(leaf, (float, complex)):
-            tests.append(f"type({name}) is {type(leaf).__name__}")
+            scope[f"t{position}"] = type(leaf)
+            tests.append(f"type({name}) is t{position}")
             inputs.append(f"asarray({name})")
         elif isinstance(leaf, np.ndarray):
             inputs.append(name)

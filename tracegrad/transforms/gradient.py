@@ -15,7 +15,6 @@ from tracegrad.ops.constant import Constant
 from tracegrad.passes.adjoint import adjoint
 from tracegrad.state import setting, state
 from tracegrad.tensor import Tensor
-from tracegrad.trace.environment import Environment
 from tracegrad.trace.tracer import Trace, splice
 from tracegrad.transforms.autograd import GraphFunction
 from tracegrad.transforms.compiled import CompiledFunction, Entry
@@ -109,11 +108,11 @@ class GradientFunction(CompiledFunction):
             raise_unused(self.function, output.fixed[0])
         return position  # type: ignore[return-value]
 
-    def _compile(self, call: Call, args: tuple[Any, ...], kwargs: dict[str, Any], environment: Environment) -> Entry:
+    def _compile(self, call: Call, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Entry:
         recording, joint = self._record(call, args, None)
         tensors = call.tensors or any(isinstance(c, Tensor) for c in recording.captured)
         program = GraphFunction(joint) if tensors else Program(recording.graph, joint)
-        return Entry(call, recording, program, self._output(call.spec, args), environment)
+        return Entry(call, recording, program, self._output(call.spec, args), self.function)
 
     def _eager(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         return eager_value_and_grad(self, args, kwargs)

@@ -69,6 +69,8 @@ class Program:
 
     def _conform(self, value: Any, type: Type) -> np.ndarray:
         array = np.asarray(value._array if isinstance(value, Tensor) else value, dtype=type.dtype, order="C")
+        if not array.flags.aligned:
+            array = array.copy()
         if array.shape != type.shape:
             raise ShapeError(
                 f"an array captured by the compiled function changed its shape from {type.shape} to {array.shape}"
