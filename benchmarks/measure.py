@@ -160,7 +160,8 @@ def _first_calls(measured: Measured, peer: Peer, row: Row, plan: Plan, scratch: 
     """First calls in fresh processes with empty caches, then with a filled one; returns the last cold worker, alive."""
     processes = 1 if peer.name == "torchc" else plan.processes
     for number in range(processes):
-        worker = Worker(peer, row, plan, tempfile.mkdtemp(dir=scratch))
+        cache = tempfile.mkdtemp(dir=scratch)
+        worker = Worker(peer, row, plan, cache)
         try:
             hello = worker.read()
             if number + 1 < processes:
@@ -174,20 +175,19 @@ def _first_calls(measured: Measured, peer: Peer, row: Row, plan: Plan, scratch: 
         if number + 1 < processes:
             worker.stop()
     if peer.disk_cache:
-        measured.warm_first = _warm_first(peer, row, plan, tempfile.mkdtemp(dir=scratch))
+        measured.warm_first = _warm_first(peer, row, plan, cache)
     return worker
 
 
 def _warm_first(peer: Peer, row: Row, plan: Plan, cache: str) -> float:
     """The first call of a process that finds the cache another process has filled."""
-    for _ in range(2):
-        worker = Worker(peer, row, plan, cache)
-        try:
-            first = worker.read()["first_s"]
-            worker.finish()
-        finally:
-            worker.stop()
-    return first
+    worker = Worker(peer, row, plan, cache)
+    try:
+        first = worker.read()["first_s"]
+        worker.finish()
+        return first
+    finally:
+        worker.stop()
 
 
 def _one_round(measured: Measured, worker: Worker | None, plan: Plan) -> None:

@@ -19,7 +19,10 @@ Run = Callable[[], tuple[Any, Any]]
 
 @dataclass(frozen=True)
 class Peer:
-    """`load()` does the imports a first call would otherwise do; `prepare(row, inputs)` returns the call to measure."""
+    """`disk_cache`: whether a second process's first call is worth a column.
+
+    `load()` does the imports a first call would otherwise do; `prepare(row, inputs)` returns the call to measure.
+    """
 
     name: str
     title: str
@@ -126,7 +129,6 @@ PEERS = {
             "torch",
             _load_torch_compile,
             functools.partial(_prepare_torch, compiled=True),
-            disk_cache=True,
         ),
         Peer("autograd", "HIPS autograd", "autograd", _load_autograd, _prepare_autograd),
     ]
