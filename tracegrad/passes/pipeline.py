@@ -16,13 +16,20 @@ from tracegrad.ir.verify import verify
 from tracegrad.passes.cse import cse
 from tracegrad.passes.dce import dce
 from tracegrad.passes.fold import fold
+from tracegrad.passes.simplify import simplify
+from tracegrad.trace.custom import inline_calls
 
 Pass: TypeAlias = Callable[[Graph], Graph]
 
 PIPELINE: tuple[Pass, ...] = (
+    inline_calls,
     dce,
     cse,
     fold,
+    simplify,
+    cse,
+    simplify,
+    cse,
     dce,
 )
 
