@@ -1,0 +1,27 @@
+"""Code generation: a `schedule.loops.LoopProgram` becomes a compiled program.
+
+LLVM IR is built with llvmlite and compiled by Numba's code generator (its target, JIT engine and object format).
+`runtime` is the small native part all programs share (the caller that Python sees, workspace, thread pool);
+`program` drives the rest: `buffers` plans memory, `nests` turns statements into IR with `scalars`, `casts`,
+`reductions`, `ranges` and `parallel`, and `blas`, `cumulative` and `host` are the library calls.
+
+Importing this package is cheap; Numba and llvmlite are imported by the first compilation.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from tracegrad.emit.program import Executable
+    from tracegrad.schedule.loops import LoopProgram
+
+
+def compile_program(program: LoopProgram) -> Executable:
+    """Compile `program`. The result is called with one ndarray per input and returns a tuple of ndarrays."""
+    from tracegrad.emit.program import compile_program
+
+    return compile_program(program)
+
+
+__all__ = ["compile_program"]

@@ -1,0 +1,46 @@
+"""What a loop costs, in units of roughly one vectorised arithmetic operation on one element (a tenth of a nanosecond).
+
+The estimate is a dimension, so that it is a number where sizes are known and an expression the program evaluates where
+they are not. It decides about threads only; a factor of two either way does no harm.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from tracegrad.emit.captures import expressions
+from tracegrad.ir.dims import DimLike, product
+from tracegrad.schedule.loops import Apply, Buffer, Call, Fill, Loop, Read, Stmt, Store, UpdateAt
+
+_CHEAP = {
+    "add", "subtract", "multiply", "negative", "positive", "absolute", "square", "maximum", "minimum", "fmax", "fmin",
+    "where", "zero_multiply", "clip", "copysign", "sign",
+}  # fmt: skip
+_MEDIUM = {"divide", "reciprocal", "sqrt", "floor", "ceil", "trunc", "rint", "deg2rad", "rad2deg"}
+_SCALAR = {"remainder", "floor_divide", "fmod"}  # not vectorised
+
+
+def cost(body: Sequence[Stmt], buffers: dict[str, Buffer]) -> DimLike:
+    """The cost of running `body` once."""
+    total: DimLike = 0
+    for statement in body:
+        if isinstance(statement, Loop):
+            total = total + statement.extent * (cost(statement.body, buffers) + 1)
+        elif isinstance(statement, Fill):
+            total = total + product(buffers[statement.buffer].shape)
+        elif isinstance(statement, Call):
+            total = total + sum((product(buffers[n].shape) for n in statement.outputs), start=0)
+        else:
+            total = total + (4 if isinstance(statement, (Store, UpdateAt)) else 1)
+            total = total + sum(_weight(e) for e in expressions(statement))
+    return total
+
+
+def _weight(e: object) -> int:
+    if isinstance(e, Read):
+        return 3
+    if not isinstance(e, Apply):
+        return 0
+    if e.op in _CHEAP or e.dtype.kind == "b":
+        return 1
+    return 6 if e.op in _MEDIUM else 80 if e.op in _SCALAR else 15

@@ -1,0 +1,208 @@
+"""Parallel loops: chunks of the range, partial results per chunk, and when that is worth it.
+
+The borders of chunks follow from the sizes alone, and partial results are combined in the order of the chunks, so the
+result has the same bits for every number of threads, one included.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import llvmlite.ir as ir
+
+from tracegrad.emit.captures import walk
+from tracegrad.emit.cost import cost
+from tracegrad.emit.frame import Frame
+from tracegrad.emit.layout import ERROR
+from tracegrad.emit.llvm import (
+    I64,
+    POINTER,
+    VOID,
+    alloca,
+    counted_loop,
+    declare,
+    element,
+    function_pointer,
+    i64,
+    load_word,
+    maximum,
+    memory_type,
+    minimum,
+    store_word,
+)
+from tracegrad.emit.nests import Nest, emit_serial_nest, fill, same_kind, state_slot
+from tracegrad.emit.reductions import combine_values
+from tracegrad.ir.dims import DimLike, product
+from tracegrad.schedule.loops import Buffer, Loop, UpdateAt
+
+MAX_CHUNKS = 16
+GRAIN = 150_000  # cost of the smallest chunk: some 15 µs, ten times what entering the pool takes
+
+
+def may_be_parallel(loop: Loop, buffers: dict[str, Buffer]) -> bool:
+    """Whether the loop is cut into chunks, or may be when its sizes are known."""
+    if loop.kind != "parallel":
+        return False
+    work, grain = _work_and_grain(loop, buffers)
+    return not (isinstance(work, int) and isinstance(grain, int) and work < 2 * grain)
+
+
+def _work_and_grain(loop: Loop, buffers: dict[str, Buffer]) -> tuple[DimLike, DimLike]:
+    """The cost of the loop and of its smallest chunk, which grows with the partial arrays a chunk sets and adds."""
+    partial = sum((product(buffers[n].shape) for n in reduced_buffers(buffers, loop)), start=0)
+    return loop.extent * (cost(loop.body, buffers) + 1), GRAIN + 8 * partial
+
+
+def reduced_buffers(buffers: dict[str, Buffer], loop: Loop) -> list[str]:
+    """The array accumulators of a parallel loop: the buffers that own their memory."""
+    return list(dict.fromkeys(buffers[n].alias or n for n in loop.reduced if n in buffers))
+
+
+def emit_nest(frame: Frame, loop: Loop) -> None:
+    """An outermost loop: a call of its function, or of several chunks of it."""
+    if may_be_parallel(loop, frame.unit.buffers):
+        _Chunks(frame, loop).emit()
+    else:
+        emit_serial_nest(frame, loop)
+
+
+class _Chunks:
+    """The code around a nest that is cut into chunks."""
+
+    def __init__(self, frame: Frame, loop: Loop):
+        self.frame, self.loop = frame, loop
+        self.nest = Nest(frame, loop)
+        self.arrays = reduced_buffers(frame.unit.buffers, loop)
+        self.locals = [n for n in self.nest.passed if frame.unit.buffers[n].role == "local"]
+        work, grain = _work_and_grain(loop, frame.unit.buffers)
+        b, sizes = frame.builder, frame.sizes
+        self.extent = sizes.value(loop.extent)
+        wanted = b.sdiv(sizes.value(work), sizes.value(grain))
+        wanted = maximum(b, minimum(b, wanted, i64(MAX_CHUNKS)), i64(1))
+        wanted = minimum(b, wanted, maximum(b, self.extent, i64(1)))
+        self.size = b.sdiv(b.add(self.extent, b.sub(wanted, i64(1))), wanted)
+        step = maximum(b, self.size, i64(1))
+        self.count = maximum(b, b.sdiv(b.add(self.extent, b.sub(step, i64(1))), step), i64(1))
+
+    def emit(self) -> None:
+        frame, b = self.frame, self.frame.builder
+        names = self.nest.captures.updated
+        self.states = state_slot(b, MAX_CHUNKS * max(1, len(names)))
+        self.errors = alloca(b, I64, MAX_CHUNKS * ERROR.words)
+        partials = [frame.partials[id(self.loop), n] for n in self.arrays]
+        self.fields = [*self.nest.arguments(), self.states, self.errors, self.size, self.extent, *partials]
+        chunk = self._define_chunk()
+        data = alloca(b, I64, len(self.fields))
+        for position, value in enumerate(self.fields):
+            store_word(b, as_word(b, value), data, position)
+        with b.if_else(b.icmp_signed("==", self.count, i64(1))) as (alone, many):
+            with alone:
+                b.call(chunk, [data, i64(0)])
+            with many:
+                run = declare(b.module, "tg_parallel", VOID, [POINTER, POINTER, POINTER, I64])
+                b.call(run, [frame.context, function_pointer(b, chunk), data, self.count])
+        self._report()
+        self._combine(names, partials)
+
+    def _define_chunk(self) -> ir.Function:
+        """`chunk(data, number)`: one chunk, its results into states, errors and partial arrays."""
+        unit, nest = self.frame.unit, self.nest
+        body = nest.define()
+        function = unit.function("chunk", VOID, [POINTER, I64])
+        data, number = function.args
+        b = ir.IRBuilder(function.append_basic_block("entry"))
+        values = [from_word(b, load_word(b, data, k), v.type) for k, v in enumerate(self.fields)]
+        arguments = values[: len(nest.arguments())]
+        states, errors, size, extent, *partials = values[len(arguments) :]
+        frame = Frame(unit, b, arguments[0], arguments[1], arguments[2])
+        begin = minimum(b, b.mul(number, size), extent)
+        end = minimum(b, b.add(begin, size), extent)
+        arguments[1] = error = element(b, errors, b.mul(number, i64(ERROR.words)), I64)
+        for name, partial in zip(self.arrays, partials):
+            position = 3 + nest.passed.index(name)
+            arguments[position] = self._own_array(frame, name, arguments[position], partial, number)
+        for name in self.locals:
+            position = 3 + nest.passed.index(name)
+            arguments[position] = self._part(frame, name, arguments[position], number)
+        own = []
+        for k, name in enumerate(nest.captures.updated):
+            accumulator = same_kind(b, self.frame.accumulators[name])
+            accumulator.start()
+            own.append(self._state(b, states, number, k))
+            accumulator.store_state(own[-1])
+        store_word(b, b.call(body, [begin, end, *arguments, *own]), error, ERROR.status)
+        b.ret_void()
+        return function
+
+    def _state(self, b: ir.IRBuilder, states: ir.Value, number: ir.Value, k: int) -> ir.Value:
+        count = len(self.nest.captures.updated)
+        position = b.add(b.mul(number, i64(count)), i64(k))
+        return element(b, states, b.mul(position, i64(2)), I64)
+
+    def _own_array(self, frame: Frame, name: str, main: ir.Value, partial: ir.Value, number: ir.Value) -> ir.Value:
+        """The array chunk `number` accumulates into: the real one for the first, which was filled before the loop."""
+        b = frame.builder
+        mine = self._part(frame, name, partial, b.sub(number, i64(1)))
+        first = b.icmp_signed("==", number, i64(0))
+        with b.if_then(b.not_(first)):
+            fill(frame, mine, frame.unit.buffers[name], self._combines()[name])
+        return b.select(first, main, mine)
+
+    def _part(self, frame: Frame, name: str, base: ir.Value, number: ir.Value) -> ir.Value:
+        """Copy number `number` of a buffer, of those that lie one after the other from `base` on."""
+        buffer = frame.unit.buffers[name]
+        offset = frame.builder.mul(number, frame.sizes.value(product(buffer.shape)))
+        return element(frame.builder, base, offset, memory_type(buffer.dtype))
+
+    def _combines(self) -> dict[str, str]:
+        """How each array accumulator of the loop combines."""
+        root = self.frame.unit.root
+        return {root(s.buffer): s.combine for s in walk(self.loop.body) if isinstance(s, UpdateAt)}
+
+    def _report(self) -> None:
+        """Stop with the error of the first chunk that has one."""
+        frame, b = self.frame, self.frame.builder
+        with counted_loop(b, i64(0), self.count, name="chunk") as number:
+            record = element(b, self.errors, b.mul(number, i64(ERROR.words)), I64)
+            status = load_word(b, record, ERROR.status)
+            with b.if_then(b.icmp_signed("!=", status, i64(0)), likely=False):
+                for word in (ERROR.check, ERROR.value, ERROR.extent):
+                    store_word(b, load_word(b, record, word), frame.error, word)
+                frame.stop(status)
+
+    def _combine(self, names: Sequence[str], partials: Sequence[ir.Value]) -> None:
+        frame, b = self.frame, self.frame.builder
+        if names:
+            with counted_loop(b, i64(0), self.count, name="chunk") as number:
+                for k, name in enumerate(names):
+                    frame.accumulators[name].merge_state(self._state(b, self.states, number, k))
+        for name, partial in zip(self.arrays, partials):
+            buffer, combine = frame.unit.buffers[name], self._combines()[name]
+            kind = memory_type(buffer.dtype)
+            with counted_loop(b, i64(1), self.count, name="chunk") as number:
+                mine = self._part(frame, name, partial, b.sub(number, i64(1)))
+                with counted_loop(b, i64(0), frame.sizes.value(product(buffer.shape)), name="k") as k:
+                    target = element(b, frame.pointer(name), k, kind)
+                    first, second = b.load(target, typ=kind), b.load(element(b, mine, k, kind), typ=kind)
+                    b.store(combine_values(b, combine, buffer.dtype, first, second), target)
+
+
+def as_word(b: ir.IRBuilder, value: ir.Value) -> ir.Value:
+    """The bits of a scalar or pointer in an i64."""
+    if value.type == POINTER:
+        return b.ptrtoint(value, I64)
+    if isinstance(value.type, ir.IntType):
+        return b.zext(value, I64) if value.type.width < 64 else value
+    bits = b.bitcast(value, ir.IntType(32 if isinstance(value.type, ir.FloatType) else 64))
+    return b.zext(bits, I64) if bits.type.width < 64 else bits
+
+
+def from_word(b: ir.IRBuilder, word: ir.Value, type: ir.Type) -> ir.Value:
+    """The inverse of `as_word`."""
+    if type == POINTER:
+        return b.inttoptr(word, POINTER)
+    if isinstance(type, ir.IntType):
+        return b.trunc(word, type) if type.width < 64 else word
+    if isinstance(type, ir.FloatType):
+        word = b.trunc(word, ir.IntType(32))
+    return b.bitcast(word, type)

@@ -1,0 +1,125 @@
+"""Loops: unrolled, strip-mined for sums, and split where bounds change their truth."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import llvmlite.ir as ir
+
+from tracegrad.emit.frame import Frame
+from tracegrad.emit.llvm import counted_loop, i64, maximum, minimum
+from tracegrad.emit.splitting import Segment, split
+from tracegrad.schedule.loops import Call, Check, Loop, Stmt, Store, Value
+
+
+def emit_loop(frame: Frame, loop: Loop, body: Callable[[], None], begin: ir.Value, end: ir.Value) -> None:
+    """`body` for each value of the loop's variable in [begin, end), a part of its range."""
+    if loop.kind == "unroll":
+        for k in range(loop.extent):
+            with frame.scope():
+                frame.variables[loop.var] = i64(k)
+                body()
+        return
+    segments = split(loop, frame.variables) if frame.splitting else []
+    if not segments:
+        _run(frame, loop, body, begin, end)
+    elif not segments[0].lower and not segments[0].upper:
+        with frame.scope(segments[0].known):
+            _run(frame, loop, body, begin, end)
+    else:
+        _split(frame, loop, body, begin, end, segments)
+
+
+def _run(frame: Frame, loop: Loop, body: Callable[[], None], begin: ir.Value, end: ir.Value) -> None:
+    """The loop over one range, in strips at whose ends the sums in it finish a block."""
+    b = frame.builder
+    strip = frame.unit.sums.strips.get(id(loop))
+    flushed = [frame.accumulators[n] for n in frame.unit.sums.flushes.get(id(loop), ()) if n in frame.accumulators]
+    if strip is None or strip == 1:
+        _iterate(frame, loop, body, begin, end, flushed)
+        return
+    with counted_loop(b, begin, end, i64(strip), f"{loop.var}.strip") as first:
+        last = minimum(b, b.add(first, i64(strip), flags=("nsw",)), end)
+        _iterate(frame, loop, body, first, last, [])
+        for accumulator in flushed:
+            accumulator.flush()
+
+
+def _iterate(frame: Frame, loop: Loop, body: Callable[[], None], begin: ir.Value, end: ir.Value, flushed: list) -> None:
+    with counted_loop(frame.builder, begin, end, name=loop.var) as index, frame.scope():
+        frame.variables[loop.var] = index
+        body()
+        for accumulator in flushed:
+            accumulator.flush()
+
+
+def _split(
+    frame: Frame, loop: Loop, body: Callable[[], None], begin: ir.Value, end: ir.Value, segments: list[Segment]
+) -> None:
+    """Each segment without the predicates it decides; what lies between them with all of them.
+
+    The gaps run first, as one loop that jumps over the segments, unless the order of iterations can be told apart;
+    then each gap gets its own loop in its place.
+    """
+    b = frame.builder
+    cursor = begin
+    spans: list[tuple[ir.Value, ir.Value]] = []
+    for segment in segments:
+        start = cursor
+        for point in segment.lower:
+            start = maximum(b, start, frame.affine(point))
+        stop = end
+        for point in segment.upper:
+            stop = minimum(b, stop, frame.affine(point))
+        start = minimum(b, start, end)
+        stop = maximum(b, start, stop)
+        spans.append((start, stop))
+        cursor = stop
+    ordered = ordered_effects(loop.body)
+    if not ordered:
+        _gaps(frame, loop, body, begin, end, spans)
+    cursor = begin
+    for segment, (start, stop) in zip(segments, spans):
+        if ordered:
+            _edge(frame, loop, body, cursor, start)
+        with frame.scope(segment.known):
+            _run(frame, loop, body, start, stop)
+        cursor = stop
+    if ordered:
+        _edge(frame, loop, body, cursor, end)
+
+
+def _gaps(frame: Frame, loop: Loop, body: Callable[[], None], begin: ir.Value, end: ir.Value, spans: list) -> None:
+    b = frame.builder
+    count = b.sub(end, begin)
+    for start, stop in spans:
+        count = b.sub(count, b.sub(stop, start))
+
+    def shifted() -> None:
+        index = b.add(frame.variables[loop.var], begin)
+        for start, stop in spans:
+            jump = b.select(b.icmp_signed(">=", index, start), b.sub(stop, start), i64(0))
+            index = b.add(index, jump)
+        frame.variables[loop.var] = index
+        body()
+
+    _edge(frame, loop, shifted, i64(0), count)
+
+
+def _edge(frame: Frame, loop: Loop, body: Callable[[], None], begin: ir.Value, end: ir.Value) -> None:
+    """A few iterations with predicates; loops inside are not split again, to keep the code small."""
+    with frame.scope():
+        frame.splitting = False
+        _run(frame, loop, body, begin, end)
+
+
+def ordered_effects(body: tuple[Stmt, ...]) -> bool:
+    """Whether the order of a loop's iterations may be seen: elements stored at computed places, checks, calls."""
+    for statement in body:
+        if isinstance(statement, (Check, Call)):
+            return True
+        if isinstance(statement, Store) and any(isinstance(i, Value) for i in statement.index):
+            return True
+        if isinstance(statement, Loop) and ordered_effects(statement.body):
+            return True
+    return False
