@@ -308,7 +308,7 @@ class _Builder:
             applicable.append((piece, when))
             if not when:
                 break
-        expr: Any = Literal(node.attrs.get("fill", 0), dtype)
+        expr: Any = Literal(np.asarray(node.attrs.get("fill", 0)).astype(dtype).item(), dtype)
         for piece, when in reversed(applicable):
             source = node.inputs[piece.operand]
             element = cast(self.read(source, tuple(substitute(i, values) for i in piece.index)), dtype)

@@ -131,7 +131,11 @@ class _Machine:
         elif s.kernel == "cumulative":
             out = self.arrays[s.outputs[0]]
             ufunc = getattr(np, s.attrs["combine"])
-            results = (ufunc.accumulate(inputs[0].astype(out.dtype), axis=s.attrs["axis"]),)
+            x, axis = inputs[0].astype(out.dtype), s.attrs["axis"]
+            if s.attrs.get("reverse"):
+                results = (np.flip(ufunc.accumulate(np.flip(x, axis), axis=axis), axis),)
+            else:
+                results = (ufunc.accumulate(x, axis=axis),)
         elif s.kernel == "host":
             results = s.attrs["function"](*inputs)
         else:

@@ -15,7 +15,8 @@ _HEAVY = {
     "where": 1, "maximum": 1, "minimum": 1, "equal": 1, "not_equal": 1, "less": 1, "less_equal": 1, "greater": 1, "greater_equal": 1,
     "logical_and": 1, "logical_or": 1, "logical_not": 1, "sign": 1, "isnan": 1, "isfinite": 1, "isinf": 1, "bitwise_and": 1,
     "bitwise_or": 1, "bitwise_xor": 1, "invert": 1, "left_shift": 1, "right_shift": 1, "floor": 1, "ceil": 1, "rint": 1, "trunc": 1,
-    "copysign": 1, "positive": 0, "conjugate": 0, "real": 0, "signbit": 1,
+    "copysign": 1, "zero_multiply": 2, "replaced": 1, "clip": 2, "logical_xor": 1, "fmax": 2, "fmin": 2, "heaviside": 2,
+    "positive": 0, "conjugate": 0, "real": 0, "signbit": 1,
 }  # fmt: skip
 _TRANSCENDENTAL = 14
 
