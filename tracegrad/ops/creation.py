@@ -1,4 +1,4 @@
-"""New arrays: constants, ranges and random numbers, as eager Tensors or as values of the trace."""
+"""New arrays: filled with one value, ranges, and Tensors over given data; eager, or values of the trace."""
 
 from __future__ import annotations
 
@@ -6,15 +6,15 @@ from typing import Any
 
 import numpy as np
 
-from tracegrad.errors import ArgumentError
+from tracegrad.errors import ArgumentError, AutogradError
 from tracegrad.function import Operation
 from tracegrad.ir import lowering
-from tracegrad.ir.dims import DimLike
+from tracegrad.ir.dims import Dim, DimLike
 from tracegrad.ir.types import Type
 from tracegrad.numpy_protocols import implements
-from tracegrad.ops.casting import astype, number_dtype
-from tracegrad.ops.operands import as_shape
-from tracegrad.ops.shape import BroadcastTo, broadcast_to
+from tracegrad.ops.casting import astype, number_dtype, result_type
+from tracegrad.ops.operands import as_dim, as_shape, lifted
+from tracegrad.ops.shape import BroadcastTo, broadcast_to, expand_dims, moveaxis, reshape
 from tracegrad.state import state
 from tracegrad.tensor import Tensor, check_array
 
@@ -162,3 +162,122 @@ def ones_like(a: Any, dtype: Any = None, *args: Any, **kwargs: Any) -> Tensor:
 def empty_like(prototype: Any, dtype: Any = None, *args: Any, **kwargs: Any) -> Tensor:
     """A Tensor like `prototype` whose numbers are to be overwritten; here they are zeros."""
     return full_like(prototype, 0, dtype, *args, **kwargs)
+
+
+# ---- ranges ------------------------------------------------------------------------------------------------------
+
+
+@implements(np.arange)
+def arange(
+    start: Any, stop: Any = None, step: Any = 1, dtype: Any = None, *, requires_grad: bool = False, **_like: Any
+) -> Tensor:
+    """Numbers from `start` (0) up to `stop`, `step` apart; plain numbers, for the result's size must be known."""
+    if stop is None:
+        start, stop = 0, start
+    for bound in (start, stop, step):
+        if isinstance(bound, Tensor):
+            raise ArgumentError(
+                "the size of arange would depend on the value of a Tensor",
+                fix="multiply a range of fixed size: start + step * tg.arange(n)",
+            )
+    if isinstance(stop, Dim):
+        return _iota(stop - start, start, dtype)
+    return _wanted(constant(np.arange(start, stop, step, dtype)), requires_grad)
+
+
+def _iota(size: DimLike, start: Any, dtype: Any) -> Tensor:
+    """start, start + 1, … in a trace whose sizes are symbolic."""
+    wanted = np.dtype(np.int64 if dtype is None else dtype)
+    return state.trace.apply(Iota, (), {"shape": (size,), "axis": 0, "start": start, "step": 1, "dtype": wanted})
+
+
+@implements(np.linspace)
+def linspace(
+    start: Any, stop: Any, num: Any = 50, endpoint: bool = True, retstep: bool = False, dtype: Any = None,
+    axis: int = 0, *, requires_grad: bool = False, device: Any = None,
+) -> Any:  # fmt: skip
+    """`num` numbers from `start` to `stop`, evenly spaced; both may be Tensors, and get gradients."""
+    if not isinstance(start, Tensor) and not isinstance(stop, Tensor):
+        plain = np.linspace(start, stop, num, endpoint, retstep, dtype, axis)
+        values, step = plain if retstep else (plain, None)
+        result = _wanted(constant(values), requires_grad)
+        return (result, step) if retstep else result
+    count = as_dim(num)
+    inner = result_type(start, stop, float(1))
+    low, high = astype(start, inner), astype(stop, inner)
+    spaces = count - 1 if endpoint else count
+    step = (high - low) / (spaces if spaces != 0 else float("nan"))
+    ndim = max(np.ndim(low), np.ndim(high))
+    weight = _ramp(count, spaces, inner)
+    weight = reshape(weight, (count,) + (1,) * ndim)
+    low, high = expand_dims(low, 0) if ndim else low, expand_dims(high, 0) if ndim else high
+    # Weights are exactly 0 and 1 at the ends, so that the first and last numbers are the given ones.
+    result = low * (1 - weight) + high * weight
+    wanted = inner if dtype is None else number_dtype(dtype)
+    if wanted.kind in "iu":
+        from tracegrad.ops.rounding import floor
+
+        result = floor(result)
+    result = astype(moveaxis(result, 0, axis) if axis else result, wanted)
+    return (result, step) if retstep else result
+
+
+def _ramp(count: DimLike, spaces: DimLike, dtype: np.dtype) -> Any:
+    """0, 1/spaces, 2/spaces, … (count numbers)."""
+    if isinstance(count, int):
+        return np.arange(count).astype(dtype) / (spaces or 1)
+    return _iota(count, 0, dtype) / dimension(spaces)
+
+
+@implements(np.eye)
+def eye(N: Any, M: Any = None, k: int = 0, dtype: Any = float, *, requires_grad: bool = False, **_like: Any) -> Tensor:
+    """The identity matrix, or ones on the k-th diagonal of an N×M matrix."""
+    return _wanted(constant(np.eye(N, M, k, number_dtype(dtype))), requires_grad)
+
+
+@implements(np.identity)
+def identity(n: int, dtype: Any = None, **_like: Any) -> Tensor:
+    """The n×n identity matrix."""
+    return eye(n, dtype=float if dtype is None else dtype)
+
+
+# ---- over given data -----------------------------------------------------------------------------------------------
+
+
+def tensor(data: Any, dtype: Any = None, requires_grad: bool = False) -> Tensor:
+    """A new Tensor with a copy of `data` (numbers, nested lists, an ndarray, or a Tensor without history).
+
+    float64 for Python floats, as NumPy. Raises AutogradError where the history of a Tensor would be dropped.
+    """
+    if isinstance(data, Tensor):
+        if data.requires_grad or (data.is_traced and data._trace.depends_on_differentiated(data._var)):
+            raise AutogradError(
+                "tg.tensor copies numbers only, so the gradient of this Tensor would be lost",
+                fix="use x.clone() for a copy with its history, x.detach().clone() for one without",
+            )
+        return _wanted(astype(+data, data.dtype if dtype is None else dtype), requires_grad)
+    array = np.array(data, None if dtype is None else number_dtype(dtype))
+    array = check_array(array).astype(array.dtype.newbyteorder("="), copy=False)
+    if state.trace is None or requires_grad:
+        result = Tensor._wrap(array)
+        result.requires_grad = requires_grad
+        return result
+    return astype(lifted(data), array.dtype) if isinstance(data, np.ndarray) else constant(array)
+
+
+def as_tensor(data: Any, dtype: Any = None) -> Tensor:
+    """`data` as a Tensor: a Tensor as it is, an ndarray sharing its memory, numbers and lists as a new one."""
+    if not isinstance(data, Tensor):
+        array = np.asarray(data)
+        if array.dtype.kind in "biufc" and not array.dtype.isnative:
+            array = array.astype(array.dtype.newbyteorder("="))
+        check_array(array)
+        data = Tensor._wrap(array) if state.trace is None else lifted(array)
+    return data if dtype is None else astype(data, dtype)
+
+
+def from_numpy(array: np.ndarray) -> Tensor:
+    """A Tensor that shares the memory of `array`."""
+    if not isinstance(array, np.ndarray):
+        raise ArgumentError(f"from_numpy takes an ndarray, not {type(array).__name__}", fix="use tg.tensor(data)")
+    return as_tensor(array)

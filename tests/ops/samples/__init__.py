@@ -1,12 +1,12 @@
 """Sample inputs of every registered operation: the rows of the test matrix.
 
 One module per family beside this file. Each has a dict `SAMPLES` from an operation's name to a function without
-arguments that returns its list of Samples; add the module's name to FAMILIES below. `samples_of(operation)` finds them;
-`tests/ops/test_registry.py` loops over the registry and fails for an operation that has none.
+arguments that returns its list of Samples; the module's name stands in FAMILIES below. `samples_of(operation)` finds
+them; `tests/ops/test_registry.py` loops over the registry and fails for an operation that has none.
 
-A Sample holds `args` (ndarrays; a Python number where an operand is weak), `attrs` (keyword arguments, as the operation's
-`apply` takes them) and `smooth`: whether derivatives are compared with finite differences there (False at kinks, jumps,
-singular points and for awkward values; the values are compared nevertheless).
+A Sample holds `args` (ndarrays; a Python number where an operand is weak), `attrs` (keyword arguments, as the
+operation's `apply` takes them) and `smooth`: whether derivatives are compared with finite differences there (False at
+kinks, jumps, singular points, for awkward values and low precision; the values are compared nevertheless).
 """
 
 from __future__ import annotations
@@ -18,7 +18,9 @@ from typing import Any
 
 import numpy as np
 
-FAMILIES = ("elementwise", "reductions", "constants", "shapes", "indexing", "joining", "linalg", "cumulative", "sorting")
+FAMILIES = (
+    "elementwise", "reductions", "constants", "shapes", "indexing", "joining", "linalg", "cumulative", "sorting",
+)  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -51,7 +53,9 @@ def samples_of(operation: Any) -> list[Sample]:
     return []
 
 
-def values(shape: tuple[int, ...] = (2, 3), low: float = -2.0, high: float = 2.0, dtype: Any = float, seed: int = 0) -> Any:
+def values(
+    shape: tuple[int, ...] = (2, 3), low: float = -2.0, high: float = 2.0, dtype: Any = float, seed: int = 0
+) -> Any:
     """Reproducible numbers between `low` and `high`, with digits that no kink or tie shares."""
     rng = np.random.default_rng((seed, *shape))
     return np.asarray(rng.uniform(low, high, shape)).astype(dtype)

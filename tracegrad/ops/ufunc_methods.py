@@ -1,0 +1,87 @@
+"""Methods of NumPy's ufuncs on Tensors: np.add.reduce, np.multiply.outer, np.add.accumulate, np.add.at."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from tracegrad.errors import LeavesTraceError
+from tracegrad.numpy_protocols import ufunc_methods, ufuncs
+from tracegrad.ops import reduction
+from tracegrad.ops.operands import operand
+from tracegrad.ops.shape import reshape
+from tracegrad.tensor import Tensor
+
+_REDUCTIONS: dict[np.ufunc, Callable[..., Any]] = {
+    np.add: reduction.sum, np.multiply: reduction.prod, np.maximum: reduction.max, np.minimum: reduction.min,
+    np.logical_or: reduction.any, np.logical_and: reduction.all,
+}  # fmt: skip
+
+
+def _reduce(ufunc: np.ufunc) -> Callable[..., Any]:
+    function = _REDUCTIONS[ufunc]
+
+    def reduce(
+        array: Any, axis: Any = 0, dtype: Any = None, out: Any = None, keepdims: bool = False, **kwargs: Any
+    ) -> Any:
+        """As the reduction of the same meaning, but over the first axis unless told otherwise."""
+        if ufunc in (np.add, np.multiply):
+            kwargs["dtype"] = dtype
+        elif dtype is not None:
+            array = operand(array).astype(dtype)
+        return function(array, axis, keepdims=keepdims, out=out, **kwargs)
+
+    return reduce
+
+
+def _outer(function: Callable[..., Any]) -> Callable[..., Any]:
+    def outer(a: Any, b: Any, **kwargs: Any) -> Any:
+        """The operation on all pairs: the result's shape is that of `a` and then that of `b`."""
+        a, b = operand(a), operand(b)
+        return function(reshape(a, (*a.shape, *(1,) * b.ndim)), b, **kwargs)
+
+    return outer
+
+
+def _accumulate(name: str) -> Callable[..., Any]:
+    def accumulate(array: Any, axis: int = 0, dtype: Any = None, out: Any = None) -> Any:
+        """Running results along an axis, the first unless told otherwise."""
+        from tracegrad.ops import cumulative
+
+        return getattr(cumulative, name)(array, axis=axis, dtype=dtype, out=out)
+
+    return accumulate
+
+
+def _at(sign: int) -> Callable[..., Any]:
+    def at(a: Any, indices: Any, b: Any) -> None:
+        """Add at indices, all contributions of repeated ones."""
+        from tracegrad.ops.indexing import index_add
+
+        if not isinstance(a, Tensor):
+            raise LeavesTraceError(
+                "ufunc.at would write Tensors into a plain ndarray, so their gradient would be lost",
+                fix="make the target a Tensor, for example with np.zeros_like(x)",
+            )
+        index = tuple(indices) if isinstance(indices, list) and any(isinstance(i, slice) for i in indices) else indices
+        a.copy_(index_add(a, index, b if sign > 0 else -b))
+
+    return at
+
+
+def register() -> None:
+    """Fill the table of ufunc methods from the ufuncs that have a meaning for Tensors."""
+    for ufunc in _REDUCTIONS:
+        ufunc_methods[ufunc, "reduce"] = _reduce(ufunc)
+    for ufunc, function in list(ufuncs.items()):
+        if ufunc.nin == 2 and ufunc.nout == 1 and ufunc.signature is None:
+            ufunc_methods[ufunc, "outer"] = _outer(function)
+    ufunc_methods[np.add, "accumulate"] = _accumulate("cumsum")
+    ufunc_methods[np.multiply, "accumulate"] = _accumulate("cumprod")
+    ufunc_methods[np.add, "at"] = _at(1)
+    ufunc_methods[np.subtract, "at"] = _at(-1)
+
+
+register()
