@@ -99,6 +99,19 @@ def _with_ellipsis(items: list[Any], shape: Shape) -> tuple[list[Any], int]:
     return items if any(item is Ellipsis for item in items) else [*items, Ellipsis], len(shape) - used
 
 
+def position_in(position: DimLike, size: DimLike, axis: int) -> DimLike:
+    """A position on an axis as a non-negative one. Raises TracegradIndexError where it is out of range."""
+    if isinstance(position, int) and isinstance(size, int) and not -size <= position < size:
+        raise TracegradIndexError(
+            f"index {position} is out of bounds for axis {axis} with size {size}",
+            fix=f"positions go from {-size} to {size - 1}" if size else "an empty axis has no elements to index",
+        )
+    place = position + size if isinstance(position, int) and position < 0 else position
+    assume_non_negative(place)
+    assume_non_negative(size - 1 - place)
+    return place
+
+
 class _Builder:
     """Reads the items of an index one by one, each with the axes it consumes."""
 
@@ -126,7 +139,7 @@ class _Builder:
             self._add_array(item)
         else:
             dim = self.shape[self._axis()]
-            taken = slice_bounds(item, dim) if isinstance(item, slice) else (self._position(item, dim), 1, 1)
+            taken = slice_bounds(item, dim) if isinstance(item, slice) else (position_in(as_dim(item), dim, self._axis()), 1, 1)
             self._take(*taken)
             if isinstance(item, slice):
                 self.middle.append(taken[1])
@@ -138,18 +151,6 @@ class _Builder:
         self.start.append(start)
         self.size.append(size)
         self.step.append(step)
-
-    def _position(self, item: DimLike, dim: DimLike) -> DimLike:
-        item = as_dim(item)
-        if isinstance(item, int) and isinstance(dim, int) and not -dim <= item < dim:
-            raise TracegradIndexError(
-                f"index {item} is out of bounds for axis {self._axis()} with size {dim}",
-                fix=f"the array has the shape {shape_text(self.shape)}",
-            )
-        place = item + dim if isinstance(item, int) and item < 0 else item
-        assume_non_negative(place)
-        assume_non_negative(dim - 1 - place)
-        return place
 
     def _add_array(self, item: Any) -> None:
         first = self._axis()

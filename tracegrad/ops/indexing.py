@@ -47,7 +47,10 @@ def getitem(x: Any, index: Any) -> Any:
 
 def index_arrays(plan: IndexPlan) -> tuple[Any, ...]:
     """The plan's arrays as integer arrays of one shape; masks become the positions of what is true in them."""
-    arrays = [true_positions(a) if a.dtype.kind == "b" else a for a in plan.arrays]
+    return _broadcast_indices([true_positions(a) if a.dtype.kind == "b" else a for a in plan.arrays])
+
+
+def _broadcast_indices(arrays: Sequence[Any]) -> tuple[Any, ...]:
     try:
         common = broadcast_shapes(*(a.shape for a in arrays))
     except ShapeError:
@@ -170,8 +173,8 @@ def _no_out(out: Any, name: str) -> None:
         raise ArgumentError(f"np.{name} has no out= here", fix="assign the result instead")
 
 
-def _along_axis(x: Any, indices: Any, axis: Any) -> tuple[Any, ...]:
-    """Index arrays that run over all axes in step, except one that `indices` chooses from."""
+def index_arrays_along(x: Any, indices: Any, axis: int) -> tuple[Any, ...]:
+    """Index arrays of one shape that run over all axes in step, except one that `indices` chooses from."""
     if indices.ndim != x.ndim:
         raise ShapeError(
             f"the indices have {indices.ndim} dimensions, the array {x.ndim}",
@@ -179,10 +182,11 @@ def _along_axis(x: Any, indices: Any, axis: Any) -> tuple[Any, ...]:
         )
     if indices.dtype.kind not in "iu":
         raise TracegradIndexError(f"the indices must be integers, not {indices.dtype}")
-    return tuple(
+    arrays = [
         indices if i == axis else reshape(positions(d), tuple(d if j == i else 1 for j in range(x.ndim)))
         for i, d in enumerate(x.shape)
-    )
+    ]
+    return _broadcast_indices(arrays)
 
 
 @implements(np.take_along_axis)
@@ -191,7 +195,7 @@ def take_along_axis(arr: Any, indices: Any, axis: Any = -1) -> Any:
     x, indices = operand(arr), operand(indices)
     if axis is None:
         return getitem(ravel(x), indices)
-    return getitem(x, _along_axis(x, indices, normalize_axis(axis, x.ndim)))
+    return getitem(x, index_arrays_along(x, indices, normalize_axis(axis, x.ndim)))
 
 
 def update_along_axis(arr: Any, indices: Any, values: Any, axis: Any) -> Any:
@@ -199,7 +203,7 @@ def update_along_axis(arr: Any, indices: Any, values: Any, axis: Any) -> Any:
     x, indices = operand(arr), operand(indices)
     if axis is None:
         return reshape(index_update(ravel(x), indices, values), x.shape)
-    return index_update(x, _along_axis(x, indices, normalize_axis(axis, x.ndim)), values)
+    return index_update(x, index_arrays_along(x, indices, normalize_axis(axis, x.ndim)), values)
 
 
 @implements(np.nonzero)

@@ -16,9 +16,19 @@ from tracegrad.ir.types import Type
 from tracegrad.numpy_protocols import implements
 from tracegrad.ops.base import normalize_axis, shape_text
 from tracegrad.ops.casting import astype
-from tracegrad.ops.operands import as_dim, operand
-from tracegrad.ops.shape import atleast_1d, atleast_2d, atleast_3d, expand_dims, ravel, reshape, squeeze, transpose
-from tracegrad.ops.slicing import slice_axis
+from tracegrad.ops.operands import as_dim, operand, static_integers
+from tracegrad.ops.shape import (
+    atleast_1d,
+    atleast_2d,
+    atleast_3d,
+    broadcast_arrays,
+    expand_dims,
+    ravel,
+    reshape,
+    squeeze,
+    transpose,
+)
+from tracegrad.ops.slicing import slice_axis, slice_bounds
 from tracegrad.tensor import Tensor
 
 
@@ -189,8 +199,6 @@ def meshgrid(*xi: Any, copy: bool = True, sparse: bool = False, indexing: str = 
     """Coordinate arrays of a grid, one per vector."""
     if indexing not in ("xy", "ij"):
         raise ArgumentError(f"indexing must be 'xy' or 'ij', not {indexing!r}")
-    from tracegrad.ops.shape import broadcast_arrays
-
     count = len(xi)
     places = list(range(count))
     if indexing == "xy" and count > 1:
@@ -213,14 +221,18 @@ def unstack(x: Any, /, *, axis: int = 0) -> tuple[Any, ...]:
     return tuple(squeeze(slice_axis(x, axis, i, 1), axis) for i in range(x.shape[axis]))
 
 
+def _is_sequence(x: Any) -> bool:
+    return isinstance(x, (list, tuple)) or (isinstance(x, (Tensor, np.ndarray)) and x.ndim > 0)
+
+
 @implements(np.array_split)
 def array_split(ary: Any, indices_or_sections: Any, axis: int = 0) -> list[Any]:
     """Cut at the given positions, or into so many parts whose sizes differ by at most one."""
     x = operand(ary)
     axis = normalize_axis(axis, x.ndim)
     size = x.shape[axis]
-    if isinstance(indices_or_sections, (list, tuple, np.ndarray)):
-        cuts = [0, *map(as_dim, indices_or_sections), size]
+    if _is_sequence(indices_or_sections):
+        cuts = [0, *static_integers(indices_or_sections), size]
     else:
         sections = as_dim(indices_or_sections)
         if sections <= 0:
@@ -233,8 +245,6 @@ def array_split(ary: Any, indices_or_sections: Any, axis: int = 0) -> list[Any]:
 
 
 def _part(x: Any, axis: int, start: DimLike, stop: DimLike) -> Any:
-    from tracegrad.ops.slicing import slice_bounds
-
     first, size, _ = slice_bounds(slice(start, stop), x.shape[axis])
     return slice_axis(x, axis, first, size)
 
@@ -244,7 +254,7 @@ def split(ary: Any, indices_or_sections: Any, axis: int = 0) -> list[Any]:
     """As array_split, but into parts of one size. Raises ShapeError where that does not go."""
     x = operand(ary)
     size = x.shape[normalize_axis(axis, x.ndim)]
-    if not isinstance(indices_or_sections, (list, tuple, np.ndarray)):
+    if not _is_sequence(indices_or_sections):
         sections = as_dim(indices_or_sections)
         if size // sections * sections != size:
             raise ShapeError(

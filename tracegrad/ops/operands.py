@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from tracegrad.errors import ArgumentError
+from tracegrad.errors import ArgumentError, UnsupportedError
 from tracegrad.ir.dims import Dim, DimLike
 from tracegrad.state import state
 from tracegrad.tensor import Tensor, check_array
@@ -43,9 +43,24 @@ def as_dim(value: Any) -> DimLike:
 
 def as_shape(shape: Any) -> tuple[DimLike, ...]:
     """A size or a sequence of sizes as a tuple."""
-    if isinstance(shape, (tuple, list)) or (isinstance(shape, np.ndarray) and shape.ndim):
+    if isinstance(shape, (tuple, list)):
         return tuple(map(as_dim, shape))
-    return (as_dim(shape),)
+    return static_integers(shape) if isinstance(shape, (Tensor, np.ndarray)) else (as_dim(shape),)
+
+
+def static_integers(values: Any) -> tuple[DimLike, ...]:
+    """A sequence or array of integers as Python ints. Those of an array or Tensor are guarded while tracing."""
+    if not isinstance(values, (Tensor, np.ndarray)):
+        return tuple(map(as_dim, values))
+    if values.dtype.kind not in "iu":
+        raise ArgumentError(f"expected integers, got an array of {values.dtype}", fix="convert it with .astype(int)")
+    if state.trace is None:
+        array = values._array if isinstance(values, Tensor) else values
+        return tuple(array.ravel().tolist())
+    from tracegrad.ops.indexing import getitem
+
+    flat = lifted(values).reshape(-1)
+    return tuple(guarded_int(getitem(flat, i)) for i in range(flat.shape[0]))
 
 
 def known_non_negative(dim: DimLike) -> bool:
@@ -80,3 +95,17 @@ def positions(size: DimLike) -> Any:
     from tracegrad.ops.creation import arange
 
     return arange(size)
+
+
+def smaller(a: DimLike, b: DimLike) -> DimLike:
+    """The smaller of two sizes. Raises UnsupportedError where their symbols leave that open."""
+    if isinstance(a, int) and isinstance(b, int):
+        return min(a, b)
+    if known_non_negative(a - b):
+        return b
+    if known_non_negative(b - a):
+        return a
+    raise UnsupportedError(
+        f"which of the sizes {a} and {b} is smaller differs from call to call",
+        fix="compile for fixed sizes, or make the sizes equal",
+    )

@@ -1,0 +1,273 @@
+"""Running sums, products and extremes, differences, and the integral that undoes them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from tracegrad.errors import ArgumentError, ShapeError
+from tracegrad.function import Operation
+from tracegrad.ir.dims import DimLike
+from tracegrad.ir.lowering import Library
+from tracegrad.ir.types import Type
+from tracegrad.numpy_protocols import implements
+from tracegrad.ops.arithmetic import chain, conj, multiply, subtract
+from tracegrad.ops.base import normalize_axis, shape_text
+from tracegrad.ops.casting import astype, number_dtype
+from tracegrad.ops.comparison import greater, isnan, logical_and, logical_not, logical_or, not_equal
+from tracegrad.ops.gather import ScatterAdd
+from tracegrad.ops.indexing import index_arrays_along
+from tracegrad.ops.joining import concatenate
+from tracegrad.ops.operands import assume_non_negative, operand, positions
+from tracegrad.ops.reduction import finish, accumulation_dtype
+from tracegrad.ops.reduction import sum as tensor_sum
+from tracegrad.ops.select import where
+from tracegrad.ops.shape import broadcast_to, ravel, reshape
+from tracegrad.ops.slicing import Unslice, slice_axis
+
+
+class CumulativeOperation(Operation):
+    """Running results along an axis, from the end if `reverse`. `combine` names the kernel: add, multiply, maximum, …"""
+
+    lower = Library("cumulative")
+
+    @staticmethod
+    def forward(x: np.ndarray, *, combine: str, axis: int, reverse: bool) -> np.ndarray:
+        ufunc = getattr(np, combine)
+        if not reverse:
+            return ufunc.accumulate(x, axis, dtype=x.dtype)
+        return np.flip(ufunc.accumulate(np.flip(x, axis), axis, dtype=x.dtype), axis)
+
+    @staticmethod
+    def infer(x: Type, *, combine: str, axis: int, reverse: bool) -> Type:
+        return x.with_shape(x.shape)
+
+
+class CumulativeSum(CumulativeOperation):
+    """Running sums; `combine` is add."""
+
+    name = "cumulative_sum"
+    saves = ("",)
+
+    @staticmethod
+    def backward(ctx: Any, g: Any) -> tuple[Any]:
+        return (CumulativeSum.apply(g, **{**ctx.attrs, "reverse": not ctx.attrs["reverse"]}),)
+
+
+class CumulativeProduct(CumulativeOperation):
+    """Running products; `combine` is multiply.
+
+    An element's cotangent is the product before it times what comes after it, s[i] = g[i] + x[i+1] s[i+1]: there is no
+    division, so zeros are as good as any number.
+    """
+
+    name = "cumulative_product"
+    saves = ("0y",)
+
+    @staticmethod
+    def backward(ctx: Any, g: Any) -> tuple[Any]:
+        axis, reverse = ctx.attrs["axis"], ctx.attrs["reverse"]
+        before = shifted(ctx.output, axis, reverse, fill=1)
+        factors = shifted(conj(ctx.inputs[0]), axis, not reverse)
+        return (chain(LinearRecurrence.apply(factors, g, axis=axis, reverse=not reverse), before),)
+
+
+class CumulativeExtreme(CumulativeOperation):
+    """Running maxima or minima; `combine` is maximum or minimum. The first element to reach one gets its cotangent."""
+
+    name = "cumulative_extreme"
+    saves = ("0y",)
+
+    @staticmethod
+    def backward(ctx: Any, g: Any) -> tuple[Any]:
+        x, y = ctx.inputs[0], ctx.output
+        axis, reverse = ctx.attrs["axis"], ctx.attrs["reverse"]
+        former = shifted(y, axis, reverse)
+        better = greater(x, former) if ctx.attrs["combine"] == "maximum" else greater(former, x)
+        better = logical_or(better, logical_and(isnan(x), logical_not(isnan(former))))
+        size = x.shape[axis]
+        along = reshape(positions(size), tuple(size if i == axis else 1 for i in range(x.ndim)))
+        # Before the first element there is none; its own position is also what counts until something is better.
+        source = where(better, along, size - 1 if reverse else 0) if size != 0 else broadcast_to(along, x.shape)
+        chosen = CumulativeExtreme.apply(source, combine="minimum" if reverse else "maximum", axis=axis, reverse=reverse)
+        return (ScatterAdd.apply(g, *index_arrays_along(g, chosen, axis), shape=x.shape),)
+
+
+def shifted(x: Any, axis: int, reverse: bool = False, fill: Any = 0) -> Any:
+    """Each element one place further along the axis (back if `reverse`); the place left empty is `fill`."""
+    size = x.shape[axis]
+    if size == 0:
+        return x
+    start = 0 if reverse else 1
+    kept = slice_axis(x, axis, 1 - start, size - 1)
+    starts = tuple(start if i == axis else 0 for i in range(x.ndim))
+    return Unslice.apply(kept, shape=x.shape, start=starts, step=(1,) * x.ndim, fill=fill)
+
+
+class LinearRecurrence(Operation):
+    """`y[i] = a[i] y[i-1] + b[i]` along an axis, from the end if `reverse`; what precedes the first element is 0."""
+
+    name = "linear_recurrence"
+    saves = ("0y", "0")
+
+    @staticmethod
+    def forward(a: np.ndarray, b: np.ndarray, *, axis: int, reverse: bool) -> np.ndarray:
+        out = np.array(b, np.result_type(a, b))
+        factors, rows = np.moveaxis(a, axis, 0), np.moveaxis(out, axis, 0)
+        order = range(len(rows))[::-1] if reverse else range(len(rows))
+        for former, i in zip(order[:-1], order[1:], strict=True):
+            rows[i, ...] += factors[i] * rows[former]
+        return out
+
+    @staticmethod
+    def infer(a: Type, b: Type, *, axis: int, reverse: bool) -> Type:
+        if a.shape != b.shape:
+            raise ShapeError(f"factors of shape {shape_text(a.shape)} and terms of shape {shape_text(b.shape)}")
+        return Type(np.result_type(a.dtype, b.dtype), a.shape)
+
+    @staticmethod
+    def backward(ctx: Any, g: Any) -> tuple[Any, Any]:
+        axis, reverse = ctx.attrs["axis"], ctx.attrs["reverse"]
+        factors = shifted(conj(ctx.inputs[0]), axis, not reverse)
+        adjoint = LinearRecurrence.apply(factors, g, axis=axis, reverse=not reverse)
+        needs = ctx.needs_input_grad
+        return multiply(adjoint, conj(shifted(ctx.output, axis, reverse))) if needs[0] else None, adjoint
+
+
+# ---- running results ----------------------------------------------------------------------------------------------
+
+
+def _cumulative(a: Any, axis: Any, dtype: Any, out: Any, combine: str) -> Any:
+    x = ravel(a) if axis is None else operand(a)
+    axis = 0 if axis is None else normalize_axis(axis, x.ndim)
+    if combine in ("add", "multiply"):
+        x = astype(x, accumulation_dtype(x.dtype) if dtype is None else number_dtype(dtype))
+    elif dtype is not None:
+        x = astype(x, number_dtype(dtype))
+    operation = {"add": CumulativeSum, "multiply": CumulativeProduct}.get(combine, CumulativeExtreme)
+    return finish(operation.apply(x, combine=combine, axis=axis, reverse=False), out)
+
+
+@implements(np.cumsum)
+def cumsum(a: Any, axis: Any = None, dtype: Any = None, out: Any = None) -> Any:
+    """Running sums along an axis, over all elements without one."""
+    return _cumulative(a, axis, dtype, out, "add")
+
+
+@implements(np.cumprod)
+def cumprod(a: Any, axis: Any = None, dtype: Any = None, out: Any = None) -> Any:
+    """Running products; their derivative is exact at zeros."""
+    return _cumulative(a, axis, dtype, out, "multiply")
+
+
+def cummax(a: Any, axis: Any = None, dtype: Any = None, out: Any = None) -> Any:
+    """Running maxima, as np.maximum.accumulate; the first of equal elements gets the gradient."""
+    return _cumulative(a, axis, dtype, out, "maximum")
+
+
+def cummin(a: Any, axis: Any = None, dtype: Any = None, out: Any = None) -> Any:
+    """Running minima, as np.minimum.accumulate; the first of equal elements gets the gradient."""
+    return _cumulative(a, axis, dtype, out, "minimum")
+
+
+@implements(np.nancumsum)
+def nancumsum(a: Any, axis: Any = None, dtype: Any = None, out: Any = None) -> Any:
+    """Running sums in which NaN counts as 0."""
+    x = operand(a)
+    return cumsum(where(isnan(x), np.zeros((), x.dtype), x), axis, dtype, out)
+
+
+@implements(np.nancumprod)
+def nancumprod(a: Any, axis: Any = None, dtype: Any = None, out: Any = None) -> Any:
+    """Running products in which NaN counts as 1."""
+    x = operand(a)
+    return cumprod(where(isnan(x), np.ones((), x.dtype), x), axis, dtype, out)
+
+
+def _from_initial(x: Any, axis: Any, include: bool, running: Any, initial: int, dtype: Any, out: Any) -> Any:
+    x = operand(x)
+    if axis is None:
+        if x.ndim != 1:
+            raise ShapeError("the axis must be named for an array of other than one dimension", fix="pass axis=")
+        axis = 0
+    result = running(x, axis, dtype)
+    if include:
+        shape = tuple(1 if i == normalize_axis(axis, x.ndim) else d for i, d in enumerate(x.shape))
+        result = concatenate([broadcast_to(np.full((), initial, result.dtype), shape), result], axis)
+    return finish(result, out)
+
+
+@implements(np.cumulative_sum)
+def cumulative_sum(
+    x: Any, /, *, axis: Any = None, dtype: Any = None, out: Any = None, include_initial: bool = False
+) -> Any:
+    """Running sums, with the empty one in front if asked for."""
+    return _from_initial(x, axis, include_initial, cumsum, 0, dtype, out)
+
+
+@implements(np.cumulative_prod)
+def cumulative_prod(
+    x: Any, /, *, axis: Any = None, dtype: Any = None, out: Any = None, include_initial: bool = False
+) -> Any:
+    """Running products, with the empty one in front if asked for."""
+    return _from_initial(x, axis, include_initial, cumprod, 1, dtype, out)
+
+
+# ---- differences and the integral ---------------------------------------------------------------------------------
+
+_ABSENT: Any = object()
+
+
+@implements(np.diff)
+def diff(a: Any, n: int = 1, axis: int = -1, prepend: Any = _ABSENT, append: Any = _ABSENT) -> Any:
+    """Differences of neighbours, n times over."""
+    x = operand(a)
+    if n < 0:
+        raise ArgumentError(f"the order of a difference may not be negative, got {n}")
+    if x.ndim == 0:
+        raise ShapeError("diff needs an array of at least one dimension")
+    axis = normalize_axis(axis, x.ndim)
+    if n and (prepend is not _ABSENT or append is not _ABSENT):
+        ends = [None if v is _ABSENT else _end(v, x, axis) for v in (prepend, append)]
+        x = concatenate([part for part in (ends[0], x, ends[1]) if part is not None], axis)
+    for _ in range(n):
+        size = _one_less(x.shape[axis])
+        after, before = slice_axis(x, axis, 1 if size != 0 else 0, size), slice_axis(x, axis, 0, size)
+        x = not_equal(after, before) if x.dtype.kind == "b" else subtract(after, before)
+    return x
+
+
+def _one_less(size: DimLike) -> DimLike:
+    if isinstance(size, int):
+        return max(size - 1, 0)
+    assume_non_negative(size - 1)
+    return size - 1
+
+
+def _end(value: Any, x: Any, axis: int) -> Any:
+    value = operand(value)
+    return value if value.ndim else broadcast_to(value, tuple(1 if i == axis else d for i, d in enumerate(x.shape)))
+
+
+@implements(np.ediff1d)
+def ediff1d(ary: Any, to_end: Any = None, to_begin: Any = None) -> Any:
+    """Differences of neighbours of the flattened array, with something before and after."""
+    x = ravel(ary)
+    ends = [None if v is None else astype(ravel(v), x.dtype) for v in (to_begin, to_end)]
+    return concatenate([part for part in (ends[0], diff(x), ends[1]) if part is not None])
+
+
+@implements(np.trapezoid)
+def trapezoid(y: Any, x: Any = None, dx: Any = 1.0, axis: int = -1) -> Any:
+    """The integral along an axis by the trapezoidal rule, over the positions x or steps of dx."""
+    y = operand(y)
+    axis = normalize_axis(axis, y.ndim)
+    if x is not None:
+        x = operand(x)
+        dx = diff(x) if x.ndim == 1 else diff(x, axis=axis)
+        if x.ndim == 1:
+            dx = reshape(dx, tuple(dx.shape[0] if i == axis else 1 for i in range(y.ndim)))
+    size = _one_less(y.shape[axis])
+    sums = slice_axis(y, axis, 1 if size != 0 else 0, size) + slice_axis(y, axis, 0, size)
+    return tensor_sum(multiply(multiply(dx, sums), 0.5), axis=axis)

@@ -1,0 +1,214 @@
+"""np.einsum: parsed here, then worked out two operands at a time as products of matrices, or product and sum."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+import numpy as np
+
+from tracegrad.errors import ArgumentError, ShapeError
+from tracegrad.ir.dims import DimLike, product
+from tracegrad.numpy_protocols import implements
+from tracegrad.ops.arithmetic import multiply
+from tracegrad.ops.base import shape_text
+from tracegrad.ops.casting import astype, number_dtype
+from tracegrad.ops.diagonal import Diagonal
+from tracegrad.ops.linalg import matmul
+from tracegrad.ops.operands import operand
+from tracegrad.ops.reduction import sum as tensor_sum
+from tracegrad.ops.shape import moveaxis, reshape, squeeze, transpose
+
+# A label is a letter, or the number of an axis of the ellipsis, counted from its last one (-1, -2, …).
+Label = str | int
+Labels = tuple[Label, ...]
+Term = tuple[Any, Labels]
+
+_GUESSED_SIZE = 64  # of a symbolic dimension, when orders of contraction are compared
+
+
+@implements(np.einsum)
+def einsum(*operands: Any, out: Any = None, optimize: Any = False, dtype: Any = None, **kwargs: Any) -> Any:
+    """NumPy's einsum, in all forms. The order of contractions is chosen by their cost whatever `optimize` says."""
+    if out is not None:
+        raise ArgumentError("np.einsum has no out= here", fix="assign the result instead")
+    texts, result, arrays = _parse(operands)
+    common = number_dtype(dtype) if dtype is not None else np.result_type(*(x.dtype for x in arrays))
+    terms = [(astype(x, common), labels) for x, labels in zip(arrays, texts, strict=True)]
+    sizes = _sizes(terms)
+    terms = [_simplified(x, labels, sizes) for x, labels in terms]
+    while len(terms) > 1:
+        i, j = _cheapest_pair([labels for _, labels in terms], result, sizes)
+        left, right = terms[i], terms[j]
+        terms = [t for n, t in enumerate(terms) if n not in (i, j)]
+        kept = _ordered({*result, *(label for _, labels in terms for label in labels)}, result)
+        terms.append(_contract(left, right, kept))
+    return _arranged(terms[0], result)
+
+
+# ---- reading the subscripts ---------------------------------------------------------------------------------------
+
+
+def _parse(operands: Sequence[Any]) -> tuple[list[Labels], Labels, list[Any]]:
+    """The labels of each operand, those of the result, and the operands."""
+    if not operands:
+        raise ArgumentError("np.einsum needs subscripts and operands", fix="write np.einsum('ij,j->i', A, x)")
+    if isinstance(operands[0], str):
+        arrays = [operand(x) for x in operands[1:]]
+        before, arrow, after = operands[0].replace(" ", "").partition("->")
+        terms = [_split(text) for text in before.split(",")]
+        result = _split(after) if arrow else None
+    else:
+        count = len(operands) // 2
+        arrays = [operand(x) for x in operands[: 2 * count : 2]]
+        terms = [_from_list(labels) for labels in operands[1 : 2 * count : 2]]
+        result = _from_list(operands[-1]) if len(operands) % 2 else None
+    if len(terms) != len(arrays):
+        raise ShapeError(f"the subscripts name {len(terms)} operands, {len(arrays)} were given")
+    labels = [_with_axes(term, x.ndim) for term, x in zip(terms, arrays, strict=True)]
+    width = max((-min((n for n in term if isinstance(n, int)), default=0) for term in labels), default=0)
+    ellipsis = tuple(range(-width, 0))
+    used = [label for term in labels for label in term]
+    if result is None:
+        once = sorted({n for n in used if isinstance(n, str) and used.count(n) == 1})
+        return labels, (*ellipsis, *once), arrays
+    return labels, _checked_result(result, ellipsis, used), arrays
+
+
+def _checked_result(result: list[Any], ellipsis: Labels, used: list[Label]) -> Labels:
+    if ellipsis and Ellipsis not in result:
+        raise ShapeError(
+            "the operands have an ellipsis (...), the result has not", fix="write ... in the result, or sum over it"
+        )
+    labels = tuple(part for label in result for part in (ellipsis if label is Ellipsis else (label,)))
+    for label in labels:
+        if label not in used or labels.count(label) > 1:
+            raise ShapeError(
+                f"the result has the subscript {label!r} " + ("twice" if label in used else "that no operand has"),
+                fix="name each subscript of the result once, and in some operand",
+            )
+    return labels
+
+
+def _split(text: str) -> list[Any]:
+    """'ab...c' as ['a', 'b', Ellipsis, 'c']."""
+    head, dots, tail = text.partition("...")
+    if not all(c.isascii() and c.isalpha() for c in head + tail):
+        raise ShapeError(f"{text!r} is not a row of subscripts", fix="use letters, and ... at most once per operand")
+    return [*head, *([Ellipsis] if dots else []), *tail]
+
+
+def _from_list(labels: Iterable[Any]) -> list[Any]:
+    """A list of numbers as letters in the same order."""
+    names = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
+    return [label if label is Ellipsis else names[int(label)] for label in labels]
+
+
+def _with_axes(term: list[Any], ndim: int) -> Labels:
+    """The labels of one operand, those of its ellipsis written out."""
+    named = sum(label is not Ellipsis for label in term)
+    if named > ndim or (Ellipsis not in term and named != ndim):
+        text = "".join("..." if n is Ellipsis else n for n in term)
+        raise ShapeError(f"the subscripts {text!r} do not go with an operand of {ndim} dimensions")
+    width = ndim - named
+    return tuple(part for n in term for part in (range(-width, 0) if n is Ellipsis else (n,)))
+
+
+def _sizes(terms: list[Term]) -> dict[Label, DimLike]:
+    sizes: dict[Label, DimLike] = {}
+    for x, labels in terms:
+        for label, size in zip(labels, x.shape, strict=True):
+            known = sizes.setdefault(label, size)
+            if known == 1:
+                sizes[label] = size
+            elif size not in (1, known):
+                shapes = ", ".join(shape_text(y.shape) for y, _ in terms)
+                raise ShapeError(f"einsum: subscript {label!r} has the sizes {known} and {size} in the shapes {shapes}")
+    return sizes
+
+
+# ---- working it out -----------------------------------------------------------------------------------------------
+
+
+def _simplified(x: Any, labels: Labels, sizes: dict[Label, DimLike]) -> Term:
+    """Without broadcast axes and without repeated labels, whose diagonal is taken."""
+    stretched = tuple(i for i, n in enumerate(labels) if x.shape[i] == 1 and sizes[n] != 1)
+    x, labels = squeeze(x, stretched), tuple(n for i, n in enumerate(labels) if i not in stretched)
+    for label in sorted({n for n in labels if labels.count(n) > 1}, key=str):
+        while labels.count(label) > 1:
+            i = labels.index(label)
+            j = labels.index(label, i + 1)
+            x = Diagonal.apply(moveaxis(x, (i, j), (-2, -1)), offset=0)
+            labels = (*(n for axis, n in enumerate(labels) if axis not in (i, j)), label)
+    return x, labels
+
+
+def _ordered(labels: set[Label], result: Labels) -> Labels:
+    """Those of the result first, in its order, so that the last contraction needs no transposition."""
+    return (*(n for n in result if n in labels), *sorted(labels - set(result), key=str))
+
+
+def _cheapest_pair(terms: list[Labels], result: Labels, sizes: dict[Label, DimLike]) -> tuple[int, int]:
+    """The two operands whose contraction takes the fewest multiplications; of equal ones the smallest result."""
+
+    def extent(labels: Iterable[Label]) -> int:
+        out = 1
+        for n in labels:
+            out *= sizes[n] if isinstance(sizes[n], int) else _GUESSED_SIZE
+        return out
+
+    def cost(pair: tuple[int, int]) -> tuple[int, int]:
+        both = {*terms[pair[0]], *terms[pair[1]]}
+        others = {n for k, labels in enumerate(terms) if k not in pair for n in labels}
+        return extent(both), extent(both & {*result, *others})
+
+    return min(((i, j) for i in range(len(terms)) for j in range(i + 1, len(terms))), key=cost)
+
+
+def _summed(term: Term, kept: Iterable[Label]) -> Term:
+    """With the labels summed over that nobody wants any more."""
+    x, labels = term
+    axes = tuple(i for i, n in enumerate(labels) if n not in kept)
+    return (tensor_sum(x, axis=axes, dtype=x.dtype), tuple(n for n in labels if n in kept)) if axes else term
+
+
+def _arranged(term: Term, result: Labels) -> Any:
+    x, labels = _summed(term, result)
+    return transpose(x, tuple(labels.index(n) for n in result))
+
+
+def _contract(left: Term, right: Term, kept: Labels) -> Term:
+    """The product of two operands, summed over the labels that are not kept."""
+    a, b = _summed(left, {*kept, *right[1]}), _summed(right, {*kept, *left[1]})
+    shared = set(a[1]) & set(b[1])
+    summed = tuple(n for n in a[1] if n in shared and n not in kept)
+    batch = tuple(n for n in kept if n in shared)
+    rows, columns = (tuple(n for n in kept if n in labels and n not in shared) for labels in (a[1], b[1]))
+    if not summed or (batch and not rows and not columns):
+        labels = tuple(n for n in kept if n in a[1] or n in b[1])
+        return _summed((multiply(_aligned(a, (*labels, *summed)), _aligned(b, (*labels, *summed))), (*labels, *summed)), labels)
+    x = _as_matrices(a, batch, rows, summed)
+    y = _as_matrices(b, batch, summed, columns)
+    sizes = dict(zip(a[1], a[0].shape, strict=True)) | dict(zip(b[1], b[0].shape, strict=True))
+    labels = (*batch, *rows, *columns)
+    return reshape(matmul(x, y), tuple(sizes[n] for n in labels)), labels
+
+
+def _aligned(term: Term, labels: Labels) -> Any:
+    """The axes in the order of `labels`, with size 1 where there is none of the name."""
+    x, own = term
+    sizes = dict(zip(own, x.shape, strict=True))
+    x = transpose(x, tuple(own.index(n) for n in labels if n in own))
+    return reshape(x, tuple(sizes.get(n, 1) for n in labels))
+
+
+def _as_matrices(term: Term, batch: Labels, first: Labels, second: Labels) -> Any:
+    """Axes transposed to (batch…, first, second), each of the two groups as one axis.
+
+    A group without labels is left away if there is no batch: matmul then takes a vector.
+    """
+    x, own = term
+    sizes = dict(zip(own, x.shape, strict=True))
+    x = transpose(x, tuple(own.index(n) for n in (*batch, *first, *second)))
+    groups = [group for group in (first, second) if group or batch]
+    return reshape(x, (*(sizes[n] for n in batch), *(product(sizes[n] for n in group) for group in groups)))
