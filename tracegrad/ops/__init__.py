@@ -1,15 +1,35 @@
 """The operations, one file per family. Importing this package fills the registry and gives Tensor its methods."""
 
 from tracegrad.ops import (
-    arithmetic, casting, comparison, constant, creation, cumulative, diagonal, einsum, exempt, exponential, gamma, gather,
-    indexing, joining, linalg, padding, power, reduction, repeating, rounding, select, shape, slicing, sorting, special,
-    statistics, stop, trigonometric,
-)  # fmt: skip
+    arithmetic,
+    casting,
+    comparison,
+    constant,
+    creation,
+    cumulative,
+    diagonal,
+    einsum,
+    elementwise,
+    exempt,
+    exponential,
+    gather,
+    indexing,
+    joining,
+    linalg,
+    padding,
+    power,
+    reduction,
+    repeating,
+    rounding,
+    select,
+    shape,
+    slicing,
+    sorting,
+    special,
+    statistics,
+    stop,
+    trigonometric,
+)
 
-from tracegrad.ops import methods  # isort: skip
-
-__all__ = [
-    "arithmetic", "casting", "comparison", "constant", "creation", "cumulative", "diagonal", "einsum", "exempt",
-    "exponential", "gamma", "gather", "indexing", "joining", "linalg", "methods", "padding", "power", "reduction",
-    "repeating", "rounding", "select", "shape", "slicing", "sorting", "special", "statistics", "stop", "trigonometric",
-]  # fmt: skip
+# These two read the tables that the families above have filled.
+from tracegrad.ops import methods, ufunc_methods  # isort: skip

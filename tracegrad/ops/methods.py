@@ -9,7 +9,22 @@ import numpy as np
 
 from tracegrad import numpy_protocols
 from tracegrad.ir.dims import Dim
-from tracegrad.ops import arithmetic, comparison, indexing, reduction, rounding, select, shape, statistics
+from tracegrad.ops import (
+    arithmetic,
+    comparison,
+    cumulative,
+    diagonal,
+    indexing,
+    linalg,
+    reduction,
+    repeating,
+    rounding,
+    select,
+    shape,
+    sorting,
+    statistics,
+    torch_methods,
+)  # fmt: skip
 from tracegrad.ops.casting import astype, conj, imag, real
 from tracegrad.ops.creation import dimension
 from tracegrad.ops.power import operator_power
@@ -22,7 +37,8 @@ BINARY: dict[str, Callable[..., Any]] = {
     "add": arithmetic.add, "sub": arithmetic.subtract, "mul": arithmetic.multiply, "truediv": arithmetic.divide,
     "floordiv": arithmetic.floor_divide, "mod": arithmetic.remainder, "pow": operator_power,
     "divmod": arithmetic.divmod, "and": comparison.bitwise_and, "or": comparison.bitwise_or,
-    "xor": comparison.bitwise_xor, "lshift": comparison.left_shift, "rshift": comparison.right_shift,
+    "matmul": linalg.matmul, "xor": comparison.bitwise_xor, "lshift": comparison.left_shift,
+    "rshift": comparison.right_shift,
 }  # fmt: skip
 COMPARISONS: dict[str, Callable[..., Any]] = {
     "eq": comparison.equal, "ne": comparison.not_equal, "lt": comparison.less, "le": comparison.less_equal,
@@ -93,6 +109,17 @@ def _copy(self: Tensor, order: str = "C") -> Tensor:
     return arithmetic.positive(self) if self.dtype.kind != "b" else comparison.logical_or(self, False)
 
 
+def _flatten(self: Tensor, order: str = "C") -> Tensor:
+    """A copy with one dimension."""
+    flat = shape.ravel(self, order)
+    return _copy(flat) if flat is self else flat
+
+
+def _compress(self: Tensor, condition: Any, axis: Any = None, out: Any = None) -> Tensor:
+    """The slices along an axis at which the condition holds."""
+    return indexing.compress(condition, self, axis, out)
+
+
 def _round(self: Tensor, decimals: int = 0, out: Any = None) -> Tensor:
     """Rounded to `decimals` digits after the point, ties to even."""
     return rounding.round(self, decimals, out)
@@ -105,8 +132,11 @@ def _builtin_round(self: Tensor, ndigits: int | None = None) -> Any:
 METHODS: dict[str, Callable[..., Any]] = {
     "sum": reduction.sum, "prod": reduction.prod, "max": reduction.max, "min": reduction.min, "any": reduction.any,
     "all": reduction.all, "argmax": reduction.argmax, "argmin": reduction.argmin, "mean": statistics.mean,
-    "var": statistics.var, "std": statistics.std, "squeeze": shape.squeeze,
-    "swapaxes": shape.swapaxes, "ravel": shape.ravel, "flatten": shape.ravel, "conj": conj, "conjugate": conj,
+    "var": statistics.var, "std": statistics.std,
+    "swapaxes": shape.swapaxes, "ravel": shape.ravel, "conj": conj, "conjugate": conj, "cumsum": cumulative.cumsum,
+    "cumprod": cumulative.cumprod, "repeat": repeating.repeat, "take": indexing.take, "compress": _compress,
+    "choose": indexing.choose, "nonzero": indexing.nonzero, "diagonal": diagonal.diagonal, "trace": diagonal.trace,
+    "dot": linalg.dot, "argsort": sorting.argsort, "searchsorted": sorting.searchsorted,
 }  # fmt: skip
 VARARGS: dict[str, Callable[..., Any]] = {"reshape": shape.reshape, "transpose": shape.transpose}
 PROPERTIES: dict[str, Callable[..., Any]] = {
@@ -134,11 +164,11 @@ def attach() -> None:
         setattr(Tensor, name, _varargs(function, name))
     for name, function in PROPERTIES.items():
         setattr(Tensor, name, property(function))
-    for name, function in CONVERSIONS.items():
+    for name, function in (*CONVERSIONS.items(), *torch_methods.METHODS.items()):
         setattr(Tensor, name, function)
     for name, function in {
         "astype": _astype, "clip": _clip, "copy": _copy, "round": _round, "__round__": _builtin_round,
-        "__getitem__": indexing.getitem, "take": indexing.take,
+        "__getitem__": indexing.getitem, "flatten": _flatten,
         "__array_ufunc__": numpy_protocols.array_ufunc, "__array_function__": numpy_protocols.array_function,
     }.items():  # fmt: skip
         setattr(Tensor, name, function)

@@ -191,8 +191,13 @@ def contains(x: Tensor, value: Any) -> bool:
     return to_bool((x == value).any())
 
 
+def leave_trace(x: Tensor, what: str) -> np.ndarray:
+    """The numbers of a traced Tensor as an ndarray, where that loses neither a derivative nor later calls' values."""
+    return to_array(x)
+
+
 CONVERSIONS: dict[str, Callable[..., Any]] = {
     "__float__": to_float, "__int__": to_int, "__complex__": to_complex, "__index__": to_index, "__bool__": to_bool,
     "__array__": to_array, "__len__": length, "__iter__": iterate, "__contains__": contains,
-    "item": item, "tolist": tolist,
+    "_leave_trace": leave_trace, "item": item, "tolist": tolist,
 }  # fmt: skip

@@ -86,7 +86,7 @@ def write_out(out: Any, result: Any, casting: str = "same_kind") -> Any:
             fix="give an out of the result's dtype, or casting='unsafe'",
         )
     if isinstance(out, Tensor):
-        out.copy_(result)
+        out[...] = result
         return out
     if isinstance(result, Tensor):
         if result.is_traced:

@@ -66,7 +66,7 @@ def _at(sign: int) -> Callable[..., Any]:
                 fix="make the target a Tensor, for example with np.zeros_like(x)",
             )
         index = tuple(indices) if isinstance(indices, list) and any(isinstance(i, slice) for i in indices) else indices
-        a.copy_(index_add(a, index, b if sign > 0 else -b))
+        a[...] = index_add(a, index, b if sign > 0 else -b)
 
     return at
 
