@@ -106,7 +106,10 @@ def shifted(x: Any, axis: int, reverse: bool = False, fill: Any = 0) -> Any:
 
 
 class LinearRecurrence(Operation):
-    """`y[i] = a[i] y[i-1] + b[i]` along an axis, from the end if `reverse`; what precedes the first element is 0."""
+    """`y[i] = a[i] y[i-1] + b[i]` along an axis, from the end if `reverse`; what precedes the first element is 0.
+
+    A y[i-1] that is exactly 0 contributes 0 whatever its factor is, so that a zero cotangent never becomes NaN.
+    """
 
     name = "linear_recurrence"
     saves = ("0y", "0")
@@ -117,7 +120,7 @@ class LinearRecurrence(Operation):
         factors, rows = np.moveaxis(a, axis, 0), np.moveaxis(out, axis, 0)
         order = range(len(rows))[::-1] if reverse else range(len(rows))
         for former, i in zip(order[:-1], order[1:], strict=True):
-            rows[i, ...] += factors[i] * rows[former]
+            rows[i, ...] += np.where(rows[former] == 0, 0, factors[i] * rows[former])
         return out
 
     @staticmethod

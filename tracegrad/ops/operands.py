@@ -92,9 +92,10 @@ def positions(size: DimLike) -> Any:
     """0, 1, …, size - 1."""
     if state.trace is None:
         return np.arange(size)
-    from tracegrad.ops.creation import arange
+    from tracegrad.ops.creation import Iota
 
-    return arange(size)
+    attrs = {"shape": (size,), "axis": 0, "start": 0, "step": 1, "dtype": np.dtype(np.intp)}
+    return state.trace.apply(Iota, (), attrs)
 
 
 def smaller(a: DimLike, b: DimLike) -> DimLike:

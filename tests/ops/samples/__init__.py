@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 
 FAMILIES = (
-    "elementwise", "reductions", "constants", "shapes", "indexing", "joining", "linalg", "cumulative", "sorting",
+    "elementwise", "reductions", "constants", "shapes", "indexing", "joining", "linalg", "cumulative", "sorting", "special",
 )  # fmt: skip
 
 

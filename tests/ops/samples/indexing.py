@@ -1,0 +1,72 @@
+"""Samples of gathers and scatters: repeated and negative positions, several index arrays, 0-d and empty ones."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+
+from tests.ops.samples import Sample, values
+
+# shape of the whole, index arrays
+PLACES = [
+    ((5,), [[3, 0, 3, -1]]), ((5,), [[[0, 0], [1, -5]]]), ((4, 3), [[2, 2, -1]]), ((4, 3), [[0, 3, 0], [2, 1, 2]]),
+    ((4, 3), [[[0, 1], [2, 3]], [[0, 0], [1, 1]]]), ((5,), [2]), ((4, 3), [1, -2]), ((3, 2, 4), [[2, 0], [1, 1]]),
+    ((5,), [[]]), ((0, 3), [[]]), ((3, 0), [[1, 1]]), ((2, 2, 2), [[1], [0], [-1]]),
+]  # fmt: skip
+
+
+def _indices(places: list, dtype: type = np.intp) -> tuple[np.ndarray, ...]:
+    return tuple(np.array(p, dtype) for p in places)
+
+
+def _gathers() -> list[Sample]:
+    samples = [Sample((values(shape), *_indices(places))) for shape, places in PLACES]
+    x, places = np.arange(6).reshape(3, 2), [[0, 2, 2]]
+    return [
+        *samples, Sample((x, *_indices(places))), Sample((x > 2, *_indices(places))),
+        Sample((values((3, 2), dtype=np.float32), *_indices(places, np.int32))),
+        Sample((values((6, 4))[::-2, ::2], *_indices(places, np.uint8))),
+        Sample((values((3,)) + 1j * values((3,), seed=1), *_indices(places, np.int16))),
+    ]  # fmt: skip
+
+
+def _scatters() -> list[Sample]:
+    samples = []
+    for shape, places in PLACES:
+        arrays = _indices(places)
+        samples.append(Sample((values((*arrays[0].shape, *shape[len(arrays) :])), *arrays), {"shape": shape}))
+    arrays = _indices([[0, 2, 2]])
+    return [
+        *samples, Sample((np.arange(3), *arrays), {"shape": (3,)}),
+        Sample((values((3, 2), dtype=np.float32), *arrays), {"shape": (4, 2)}),
+        Sample((values((3,)) + 1j * values((3,), seed=1), *arrays), {"shape": (3,)}),
+    ]  # fmt: skip
+
+
+def _nonzeros() -> list[Sample]:
+    masks = [np.array([True, False, True]), np.array([[0, 1], [2, 0]]), np.zeros(3), np.array([]), np.array(5.0), np.eye(3)]
+    return [Sample((m,), {"count": int(np.count_nonzero(m))}) for m in masks]
+
+
+def _write_sources() -> list[Sample]:
+    return [Sample(_indices(places), {"shape": shape[: len(places)]}) for shape, places in PLACES]
+
+
+def _replacements() -> list[Sample]:
+    x, y = values((2, 3)), values((3,), seed=1)
+    never = np.zeros((2, 3), bool)
+    return [
+        Sample((never, 0.0, x)), Sample((never, y, x)), Sample((np.zeros(2, bool)[:, None], 0.0, y)),
+        Sample((x > 0, 0.0, x), smooth=False), Sample((x > 0, y, x), smooth=False),
+        Sample((np.array(True), np.float32(1), x.astype(np.float32)), smooth=False),
+    ]  # fmt: skip
+
+
+SAMPLES: dict[str, Callable[[], list[Sample]]] = {
+    "gather": _gathers,
+    "scatter_add": _scatters,
+    "nonzero": _nonzeros,
+    "write_source": _write_sources,
+    "replaced": _replacements,
+}
