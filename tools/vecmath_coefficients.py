@@ -142,14 +142,23 @@ def erfc_argument(t: mp.mpf) -> mp.mpf:
     return ERFC_CENTRE * (1 + t) / (1 - t)
 
 
-def erfc_scaled(t: mp.mpf) -> mp.mpf:
-    """(1 + 2x) exp(x*x) erfc(x), with x from t = (x - 4)/(x + 4)."""
-    x = erfc_argument(t)
+def erfc_scaled(x: mp.mpf) -> mp.mpf:
     return (1 + 2 * x) * mp.exp(x * x) * mp.erfc(x)
 
 
+def erfc_shape(t: mp.mpf) -> mp.mpf:
+    """((1 + 2x) exp(x*x) erfc(x) - 1)/(1 + t), with x from t = (x - 4)/(x + 4)."""
+    if t == -1:
+        return 4 * (1 - 1 / mp.sqrt(mp.pi))
+    return (erfc_scaled(erfc_argument(t)) - 1) / (1 + t)
+
+
 def erfc_weight(t: mp.mpf) -> mp.mpf:
-    return 1 / erfc_scaled(t)
+    return (1 + t) / erfc_scaled(erfc_argument(t))
+
+
+def erf_over_root(z: mp.mpf) -> mp.mpf:
+    return mp.erf(mp.sqrt(z)) / mp.sqrt(z) if z > 0 else 2 / mp.sqrt(mp.pi)
 
 
 def erfc_end(x: float) -> mp.mpf:
@@ -158,7 +167,7 @@ def erfc_end(x: float) -> mp.mpf:
 
 def fits() -> list[Fit]:
     exp_range, quarter = (-HALF_LN2, HALF_LN2), (mp.mpf(0), QUARTER)
-    rows: list[tuple[str, str, Real, Real, tuple[mp.mpf, mp.mpf], int, int]] = [
+    rows: list[tuple[str, str, Real, Real, tuple[mp.mpf, mp.mpf], int | None, int | None]] = [
         (
             "EXP",
             "(exp(r) - 1 - r)/r**2",
@@ -166,7 +175,7 @@ def fits() -> list[Fit]:
             lambda r: r * r / mp.exp(r),
             exp_range,
             -57,
-            -29,
+            -28,
         ),
         (
             "EXP2",
@@ -175,7 +184,7 @@ def fits() -> list[Fit]:
             lambda r: r * r / 2**r,
             (-mp.mpf("0.5"), mp.mpf("0.5")),
             -57,
-            -29,
+            -28,
         ),
         (
             "SINH",
@@ -184,7 +193,7 @@ def fits() -> list[Fit]:
             lambda z: z,
             (mp.mpf(0), HALF_LN2**2),
             -58,
-            -30,
+            -29,
         ),
         (
             "COSH",
@@ -193,7 +202,7 @@ def fits() -> list[Fit]:
             lambda z: z,
             (mp.mpf(0), HALF_LN2**2),
             -58,
-            -30,
+            -29,
         ),
         (
             "LOG",
@@ -202,7 +211,16 @@ def fits() -> list[Fit]:
             lambda z: z / 2,
             (mp.mpf(0), S2),
             -59,
-            -31,
+            -30,
+        ),
+        (
+            "LOG_WIDE",
+            "the same for s <= 1/3",
+            series(1, lambda k: mp.mpf(2) / (2 * k + 1)),
+            lambda z: z / 2,
+            (mp.mpf(0), mp.mpf(1) / 9),
+            -58,
+            -29,
         ),
         (
             "LOG_TAIL",
@@ -211,7 +229,7 @@ def fits() -> list[Fit]:
             lambda z: z * z / 2,
             (mp.mpf(0), S2),
             -68,
-            -40,
+            None,
         ),
         (
             "SIN",
@@ -245,36 +263,55 @@ def fits() -> list[Fit]:
             "(asin(s) - s)/s**3 in z = s**2",
             series(1, asin_term),
             lambda z: z,
-            (mp.mpf(0), mp.mpf(1) / 4),
+            (mp.mpf(0), mp.mpf("0.25")),
             -57,
             -29,
         ),
         (
             "CBRT",
-            "m**(-1/3), the start of Newton's iteration",
+            "m**(-1/3), the start of an iteration",
             lambda m: 1 / mp.cbrt(m),
             mp.cbrt,
             (mp.mpf(1), mp.mpf(2)),
             -13,
-            -13,
+            None,
         ),
-        ("ERF", "-log(erfc(x))/x", erf_rate, erf_weight, (mp.mpf(0), ERF_END), -56, -28),
+        ("ERF", "-log(erfc(x))/x", erf_rate, erf_weight, (mp.mpf(0), mp.mpf(4)), None, -28),
+        (
+            "ERF_NEAR",
+            "erf(x)/x - 1 in z = x**2",
+            lambda z: erf_over_root(z) - 1,
+            lambda z: 1 / erf_over_root(z),
+            (mp.mpf(0), mp.mpf(1)),
+            -56,
+            None,
+        ),
+        (
+            "ERF_FAR",
+            "-log(erfc(x))",
+            lambda x: -mp.log(mp.erfc(x)),
+            lambda x: mp.erfc(x) / mp.erf(x),
+            (mp.mpf(1), ERF_END),
+            -56,
+            None,
+        ),
         (
             "ERFC",
-            "(1 + 2*x)*exp(x**2)*erfc(x) in t = (x - 4)/(x + 4)",
-            erfc_scaled,
+            "((1 + 2*x)*exp(x**2)*erfc(x) - 1)/(1 + t) in t = (x - 4)/(x + 4)",
+            erfc_shape,
             erfc_weight,
             (mp.mpf(-1), erfc_end(27.5)),
             -56,
             -29,
         ),
     ]
-    double = [Fit(*row[:5], row[5]) for row in rows]
-    single = [Fit(row[0] + "_S", *row[1:5], row[6]) for row in rows]
+    double = [Fit(*row[:5], row[5]) for row in rows if row[5] is not None]
+    single = [Fit(row[0] + "_S", *row[1:5], row[6], single=True) for row in rows if row[6] is not None]
     return double + single
 
 
 def rounded(value: mp.mpf, single: bool) -> float:
+    """The nearest float64, or float32 for `single`."""
     nearest = float(mp.mpf(value))
     return struct.unpack("f", struct.pack("f", nearest))[0] if single else nearest
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 
 from tracegrad.emit.vecmath import coefficients as C
-from tracegrad.emit.vecmath.exp_log import LN2, LN2_TAIL, scale, split
+from tracegrad.emit.vecmath.exp_log import CONSTANTS, LN2, LN2_TAIL, exponent_and_significand, scale, split
 from tracegrad.emit.vecmath.registry import elementary
 from tracegrad.emit.vecmath.scalar import (
     DOUBLE,
@@ -28,7 +28,7 @@ TWO_THIRDS, TWO_THIRDS_LOW = 0.6666666666666666, 3.700743415417188e-17
 CBRT_2, CBRT_HALF = 1.2599210498948732, 0.7937005259840998
 
 
-@elementary("sqrt", native=square_root)
+@elementary("sqrt", native=True)
 def sqrt(x: Real, single: bool) -> Real:
     return square_root(x)
 
@@ -37,10 +37,7 @@ def sqrt(x: Real, single: bool) -> Real:
 def cbrt(x: Real, single: bool) -> Real:
     """y = a**(-1/3) from a polynomial and one step of third order; a*y*y, then a Newton step with an exact residual."""
     a = fabs(x)
-    small = a < 2.0**-1022
-    bits = where(small, a * 2.0**54, a).bits()
-    exponent = ((bits >> 52) | 0x4330000000000000).real() - where(small, 2.0**52 + 1023 + 54, 2.0**52 + 1023, x)
-    m = ((bits & 0xFFFFFFFFFFFFF) | 0x3FF0000000000000).real()
+    exponent, m = exponent_and_significand(a, CONSTANTS[a.format].one)
     third = rounded(exponent, 1 / 3) - DOUBLE.magic
     remainder = fma(third, -3.0, exponent)  # -1, 0 or 1
     root = where(remainder < 0.0, CBRT_2, where(remainder > 0.0, CBRT_HALF, 1.0, x))
@@ -50,6 +47,8 @@ def cbrt(x: Real, single: bool) -> Real:
     y = fma(y * h, fma(h, 2 / 9, 1 / 3), y)
     square = y * y
     c = scaled * square
+    if single:
+        return where((a > 0.0) & (a < math.inf), copysign(c * power_of_two(third), x), x)
     c2 = c * c
     c3 = c2 * c
     lost = fma(c2, c, -c3) + fma(c, c, -c2) * c
@@ -61,6 +60,8 @@ def cbrt(x: Real, single: bool) -> Real:
 def hypot(x: Real, y: Real, single: bool) -> Real:
     a, b = fabs(x), fabs(y)
     infinite = a.equals(math.inf) | b.equals(math.inf)
+    if single:  # no square of a float32 over- or underflows in float64
+        return where(infinite, math.inf, square_root(fma(a, a, b * b)))
     first = a > b
     larger, smaller = where(first, a, b), where(first, b, a)
     huge, tiny = larger > 2.0**500, larger < 2.0**-450
@@ -82,6 +83,9 @@ def log2_parts(x: Real, single: bool) -> tuple[Real, Real]:
     f = m - 1.0
     t = f + 2.0
     inverse = 1.0 / t
+    if single:
+        s = f * inverse
+        return fma(s * fma(s * s, polynomial(s * s, C.LOG_S), 2.0), LOG2E, k), k.like(0.0)
     s = f * inverse
     s_low = (fma(-s, t, f) - s * (f - (t - 2.0))) * inverse
     z = s * s
@@ -113,9 +117,13 @@ def pow(x: Real, y: Real, single: bool) -> Real:
     log_high = where(a.equals(0.0), -math.inf, log_high)
     exponent = y * log_high
     inside = fabs(exponent) < 1100.0
-    lost = where(inside, fma(y, log_low, fma(y, log_high, -exponent)), 0.0)
+    lost = exponent.like(0.0) if single else where(inside, fma(y, log_low, fma(y, log_high, -exponent)), 0.0)
     exponent = at_least(at_most(exponent, 1100.0), -1100.0)
     k = rounded(exponent, 1.0) - DOUBLE.magic
+    if single:
+        r = exponent - k
+        value = fma(fma(polynomial(r, C.EXP2_S), r, LN2), r, 1.0) * power_of_two(at_least(at_most(k, 200.0), -200.0))
+        return pow_specials(x, y, a, value)
     r = (exponent - k) + lost
     r_low = ((exponent - k) - r) + lost
     main = r * LN2

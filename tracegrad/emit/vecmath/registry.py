@@ -16,20 +16,20 @@ Body = Callable[..., Real]
 class Entry:
     """One elementary function.
 
-    `body(*args, single)` computes it in float64; with single=True the arguments came from float32 and the result is
-    rounded to it, so shorter polynomials do. `native`, if there is one, computes it in float32 alone.
+    `body(*args, single)` computes it; single=True asks for float32's accuracy, so shorter polynomials do. Its arguments
+    are float32 then if the body is `native` in both formats, and else float64, the result being rounded.
     """
 
     name: str
     arity: int
     body: Body
-    native: Body | None = None
+    native: bool
 
 
 ENTRIES: dict[str, Entry] = {}
 
 
-def elementary(name: str, arity: int = 1, native: Body | None = None) -> Callable[[Body], Body]:
+def elementary(name: str, arity: int = 1, native: bool = False) -> Callable[[Body], Body]:
     """Registers the decorated body under `name`."""
 
     def register(body: Body) -> Body:
@@ -52,12 +52,10 @@ def helper(module: ir.Module, entry: Entry, kind: ir.Type) -> ir.Function:
     function.attributes.add("nounwind")
     builder = ir.IRBuilder(function.append_basic_block())
     args = [Real(builder, arg) for arg in function.args]
-    if single and entry.native is not None:
-        result = entry.native(*args)
-    elif single:
+    if single and not entry.native:
         result = entry.body(*(arg.extended() for arg in args), single=True).truncated()
     else:
-        result = entry.body(*args, single=False)
+        result = entry.body(*args, single=single)
     builder.ret(result.value)
     return function
 

@@ -7,6 +7,7 @@ is a select, so that a loop over these expressions vectorises.
 
 from __future__ import annotations
 
+import struct
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -21,6 +22,11 @@ class Format:
     integer: ir.IntType
     mantissa: int  # stored bits of the significand
     bias: int
+
+    @property
+    def tiny(self) -> float:
+        """Relative changes below this are far below half a unit in the last place."""
+        return 2.0 ** -(self.mantissa // 2 + 2)
 
     @property
     def magic(self) -> float:
@@ -206,6 +212,14 @@ def polynomial(x: Real, coefficients: Sequence[float]) -> Real:
     for coefficient in reversed(coefficients[:-1]):
         total = fma(total, x, coefficient)
     return total
+
+
+def pair(x: Real, high: float, low: float) -> tuple[float, float]:
+    """high + low as two constants of x's format."""
+    if x.format is DOUBLE:
+        return high, low
+    first = struct.unpack("f", struct.pack("f", high))[0]
+    return first, (high - first) + low
 
 
 def rounded(x: Real, factor: float) -> Real:
