@@ -11,7 +11,7 @@ from tracegrad.function import Operation
 from tracegrad.ir.dims import DimLike
 from tracegrad.ir.lowering import Library
 from tracegrad.ir.types import Type
-from tracegrad.numpy_protocols import implements
+from tracegrad.numpy_protocols import implements, ufunc_methods
 from tracegrad.ops.arithmetic import chain, conj, multiply, subtract
 from tracegrad.ops.base import normalize_axis, shape_text
 from tracegrad.ops.casting import astype, number_dtype
@@ -172,6 +172,18 @@ def cummax(a: Any, axis: Any = None, dtype: Any = None, out: Any = None) -> Any:
 def cummin(a: Any, axis: Any = None, dtype: Any = None, out: Any = None) -> Any:
     """Running minima, as np.minimum.accumulate; the first of equal elements gets the gradient."""
     return _cumulative(a, axis, dtype, out, "minimum")
+
+
+def _accumulate(function: Any) -> Any:
+    def accumulate(array: Any, axis: int = 0, dtype: Any = None, out: Any = None) -> Any:
+        """Running extremes along an axis, the first unless told otherwise."""
+        return function(array, axis, dtype, out)
+
+    return accumulate
+
+
+ufunc_methods[np.maximum, "accumulate"] = _accumulate(cummax)
+ufunc_methods[np.minimum, "accumulate"] = _accumulate(cummin)
 
 
 @implements(np.nancumsum)

@@ -17,7 +17,7 @@ from tracegrad.ops.arithmetic import conj, multiply
 from tracegrad.ops.base import broadcast_shapes, normalize_axis, shape_text
 from tracegrad.ops.operands import operand
 from tracegrad.ops.reduction import sum as tensor_sum
-from tracegrad.ops.shape import expand_dims, moveaxis, ravel, reshape, swapaxes, transpose
+from tracegrad.ops.shape import broadcast_to, expand_dims, moveaxis, ravel, reshape, swapaxes, transpose
 
 Shape = tuple[DimLike, ...]
 
@@ -261,14 +261,15 @@ def _product_of(factors: list[Any], split: dict[tuple[int, int], int], first: in
 def matrix_power(a: Any, n: int) -> Any:
     """`a` multiplied n times with itself, by repeated squaring; negative powers invert it first."""
     from tracegrad.ops.creation import eye
+    from tracegrad.ops.solve import inv
 
     x = operand(a)
     if x.ndim < 2 or x.shape[-1] != x.shape[-2]:
         raise ShapeError(f"a power needs square matrices, got an array of shape {shape_text(x.shape)}")
     if n < 0:
-        x, n = np.linalg.inv(x), -n
+        x, n = inv(x), -n
     if n == 0:
-        return np.zeros_like(x) + eye(x.shape[-1], dtype=x.dtype)
+        return broadcast_to(eye(x.shape[-1], dtype=x.dtype), x.shape)
     result = None
     while n:
         if n & 1:

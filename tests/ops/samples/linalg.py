@@ -27,4 +27,49 @@ def _products() -> list[Sample]:
     ]  # fmt: skip
 
 
-SAMPLES: dict[str, Callable[[], list[Sample]]] = {"matmul": _products}
+WELL = values((3, 3)) + 4 * np.eye(3)
+STACK = values((2, 1, 2, 2)) + 3 * np.eye(2)
+COMPLEX = WELL + 1j * values((3, 3), seed=1)
+SINGULAR = np.array([[1.0, 2.0, 3.0], [2.0, 4.0, 6.0], [1.0, 0.0, 1.0]])
+
+
+def _matrices() -> list[Sample]:
+    arrays = [WELL, STACK, values((0, 2, 2)), np.zeros((0, 0)), np.array([[2.0]]), WELL.T[::-1]]
+    return [
+        *(Sample((x,)) for x in arrays), Sample((WELL.astype(np.float32),), smooth=False),
+        Sample((np.array([[2, 1], [1, 3]]),)),
+    ]  # fmt: skip
+
+
+def _inverses() -> list[Sample]:
+    return [*_matrices(), Sample((COMPLEX,))]
+
+
+def _determinants() -> list[Sample]:
+    return [*_inverses(), Sample((SINGULAR,), smooth=False), Sample((np.zeros((3, 3)),), smooth=False)]
+
+
+def _systems() -> list[Sample]:
+    return [
+        Sample((WELL, values((3, 2)))), Sample((STACK, values((3, 2, 2), seed=1))), Sample((WELL, values((2, 3, 1)))),
+        Sample((COMPLEX, values((3, 2)))), Sample((WELL.astype(np.float32), values((3, 2), dtype=np.float32)), smooth=False),
+        Sample((np.zeros((0, 0)), np.zeros((0, 2)))), Sample((np.array([[2, 1], [1, 3]]), values((2, 2)))),
+    ]  # fmt: skip
+
+
+def _positive() -> list[Sample]:
+    # Not smooth: the factor is read from one triangle, its gradient is symmetric. test_solve.py has its derivatives.
+    samples = [x @ np.conj(np.swapaxes(x, -1, -2)) for x in (WELL, STACK, COMPLEX, WELL.astype(np.float32))]
+    return [Sample((x,), smooth=False) for x in (*samples, np.zeros((0, 0)), np.array([[4]]))]
+
+
+SAMPLES: dict[str, Callable[[], list[Sample]]] = {
+    "matmul": _products,
+    "solve": _systems,
+    "inv": _inverses,
+    "det": _determinants,
+    "cofactors": _inverses,
+    "logabsdet": _matrices,
+    "det_sign": _matrices,
+    "cholesky": _positive,
+}
