@@ -60,8 +60,18 @@ def adjoint(graph: Graph, wrt: Sequence[int], seeds: Sequence[int]) -> tuple[Gra
             found = cotangents.get(var)
             results.append(trace.lift(zeros(var.type) if found is None else found))
     outputs = (*graph.outputs, *results)
-    depends = tuple(graph.inputs[i] in cotangents for i in wrt)
+    reaching = values_reaching(graph, seeds)
+    depends = tuple(graph.inputs[i] in reaching for i in wrt)
     return Graph(tuple(trace.inputs), tuple(trace.nodes), outputs, graph.name), depends
+
+
+def values_reaching(graph: Graph, seeds: Sequence[int]) -> set[Var]:
+    """The values that a seeded output depends on differentiably, be the derivative zero (as that of a floor) or not."""
+    reaching = {graph.outputs[i] for i in seeds}
+    for node in reversed(graph.nodes):
+        if node.op.differentiable and any(out in reaching for out in node.outputs):
+            reaching.update(v for v in node.inputs if v.type.inexact)
+    return reaching
 
 
 def pullback(trace: Trace, nodes: Sequence[Node], cotangents: dict[Var, Tensor], wanted: set[Var]) -> dict[Var, Tensor]:
