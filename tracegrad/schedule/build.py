@@ -14,7 +14,7 @@ from tracegrad.ir.graph import Graph, Node, Var
 from tracegrad.ir.index import Affine, Index, variable
 from tracegrad.schedule import matmul, views
 from tracegrad.schedule.loops import Apply, FromIndex, Literal, Value, Where
-from tracegrad.schedule.maps import ZERO, is_variable, simplify_bounds, substitute, substitute_bound, variable_of
+from tracegrad.schedule.maps import ZERO, simplify_bounds, substitute, substitute_bound, variable_of
 from tracegrad.schedule.order import loop_order
 from tracegrad.schedule.statements import CallStatement, Lookup, Program, Ref, Statement, cast
 from tracegrad.schedule.weights import INLINE_LIMIT, expression_weight, weight_of
@@ -48,6 +48,7 @@ class _Builder:
         self.pieces: dict[Node, tuple[Any, ...]] = {}
         self.costs: dict[Var, int] = {}
         self.made: set[Var] = set()
+        self.in_python = {node for node in graph.nodes if runs_in_python(node)}
         self.refs: list[Ref] = []
         self.visited: list[Node] = []
         self.memo: dict[Any, Any] = {}
@@ -70,7 +71,7 @@ class _Builder:
 
     def node(self, node: Node) -> None:
         lower = node.op.lower
-        if runs_in_python(node):
+        if node in self.in_python:
             self.host_call(node)
         elif isinstance(lower, lowering.Constant):
             value = np.ascontiguousarray(node.attrs["value"]).reshape(node.output.type.shape)
@@ -259,7 +260,8 @@ class _Builder:
 
     def read(self, var: Var, index: tuple[Index, ...]) -> Any:
         """The element `index` of a value, views composed and cheap producers at shifted indices written out."""
-        index = tuple(ZERO if d == 1 else i for i, d in zip(index, var.type.shape, strict=True))
+        if 1 in var.type.shape:
+            index = tuple(ZERO if d == 1 else i for i, d in zip(index, var.type.shape, strict=True))
         key = (var, index)
         if key not in self.memo:
             self.memo[key] = self._read(var, index)
@@ -270,7 +272,7 @@ class _Builder:
         constant = self.program.constants.get(var)
         if constant is not None and constant.size == 1:
             return Literal(constant.item(), var.type.dtype)
-        if node is None or constant is not None or runs_in_python(node):
+        if node is None or constant is not None or node in self.in_python:
             return self.ref(var, index)
         lower = node.op.lower
         if isinstance(lower, (lowering.IndexMap, lowering.Iota, lowering.Reshape)) and node not in self.visited:
@@ -359,7 +361,7 @@ class _Builder:
         return self.costs[var]
 
     def _cost(self, node: Node | None) -> int:
-        if node is None or runs_in_python(node):
+        if node is None or node in self.in_python:
             return 1
         lower = node.op.lower
         operands = [c if c <= INLINE_LIMIT else 1 for v in node.inputs if (c := self.costs.get(v, 1)) is not None]

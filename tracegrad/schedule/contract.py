@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
 from tracegrad.ir.dims import DimLike, product
-from tracegrad.schedule.fuse import Forest
+from tracegrad.schedule.fuse import NEST_LIMIT, Forest
 from tracegrad.schedule.maps import variable_of
 from tracegrad.schedule.statements import CallStatement, Ref, Statement
 from tracegrad.schedule.tree import LoopNode, Place
@@ -19,6 +19,7 @@ from tracegrad.schedule.weights import LOAD, STORE, STREAM
 
 LOCAL_BYTES = 16384  # a row buffer larger than this becomes an array in the workspace
 STREAMED = 3  # reading an array that has left the cache
+CHAIN_LIMIT = 40  # recomputed values that depend on each other
 UNKNOWN = 100  # iterations of a loop whose extent is a symbol
 
 
@@ -39,6 +40,10 @@ class Use:
     loops: tuple[LoopNode | None, ...]
     aligned: bool
     whole: bool = False
+
+    def apart(self, place: Place) -> bool:
+        """Whether the use is in another nest than the statement placed there."""
+        return not place.path or not self.path or self.path[0] is not place.path[0]
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,6 +75,8 @@ class _Decision:
         self.extents = forest.program.extents
         self.outputs = {forest.program.root(v) for v in forest.program.outputs}
         self.uses: dict[Statement | CallStatement, dict[Use, None]] = {}
+        self.chains: dict[Statement | CallStatement, int] = {}
+        self.sizes: dict[LoopNode, int] = {}
         self.result = Contraction()
 
     def run(self) -> Contraction:
@@ -95,8 +102,10 @@ class _Decision:
         sites: list[Site] = []
         if foreign and self.recomputable(statement, foreign):
             again = distinct(site_of(statement, u) for u in foreign)
-            if self.again_cost(statement, again, bool(inside) or output) <= self.store_cost(place, foreign, output):
+            cost = self.again_cost(statement, again, bool(inside) or output)
+            if cost < self.store_cost(place, foreign, output):
                 sites, foreign = again, []
+                self.grow(statement, again)
         if inside or foreign or output:
             sites.append(Site(place.path, place.binding))
             self.result.live.add(statement)
@@ -105,6 +114,17 @@ class _Decision:
         for site in sites:
             for ref in statement.refs:
                 self.read(ref, site)
+
+    def grow(self, statement: Statement, sites: list[Site]) -> None:
+        """Note what computing a statement again means: longer chains, larger nests."""
+        chain = self.chains.get(statement, 0) + 1
+        for ref in statement.refs:
+            maker = self.forest.makers.get(self.program.root(ref.var))
+            if maker is not None:
+                self.chains[maker] = max(chain, self.chains.get(maker, 0))
+        for site in sites:
+            if site.path:
+                self.sizes[site.path[0]] = self.sizes.get(site.path[0], site.path[0].size) + 1
 
     def read(self, ref: Ref, site: Site) -> None:
         root = self.program.root(ref.var)
@@ -151,17 +171,19 @@ class _Decision:
             and not statement.lookups
             and statement.var not in self.program.whole
             and all(u.aligned for u in foreign)
+            and self.chains.get(statement, 0) < CHAIN_LIMIT
+            and all(not u.path or self.sizes.get(u.path[0], 0) < 2 * NEST_LIMIT for u in foreign)
         )
 
     def store_cost(self, place: Place, foreign: list[Use], output: bool) -> float:
-        apart = any(not place.path or not u.path or u.path[0] is not place.path[0] for u in foreign)
+        apart = any(u.apart(place) for u in foreign)
         written = 0 if output else STREAM if apart else STORE
         return written + sum(STREAMED if apart else LOAD for _ in foreign)
 
     def again_cost(self, statement: Statement, sites: list[Site], stays: bool) -> float:
         total = 0.0
         for number, site in enumerate(sites):
-            cost = self.loads_cost(statement, site, 4)
+            cost = self.loads_cost(statement, site, 3)
             if stays or number:
                 cost += statement.weight
             total += cost * _repetitions(site)
@@ -179,10 +201,11 @@ class _Decision:
             place = self.forest.places[maker]
             if use in self.uses.get(maker, ()) or visible(maker, place, use):
                 continue
-            stored = LOAD + (0 if maker.combine or maker.var in self.outputs else STORE)
+            stored = STREAMED if use.apart(place) else LOAD
+            if not maker.combine and maker.var not in self.outputs:
+                stored += STREAM if use.apart(place) else STORE
             if depth and not maker.combine and not maker.lookups and use.aligned:
-                again = self.loads_cost(maker, site_of(maker, use), depth - 1) + maker.weight
-                stored = min(stored, again)
+                stored = min(stored, self.loads_cost(maker, site_of(maker, use), depth - 1) + maker.weight)
             total += stored
         return total
 
@@ -194,7 +217,7 @@ def use_of(ref: Ref, site: Site, extents: Mapping[str, DimLike]) -> Use:
     for index, extent in zip(ref.index, ref.var.type.shape, strict=True):
         name = variable_of(index)
         loop = site.binding.get(name) if name is not None else None
-        if loop is not None and (extents[name or ""] != extent or loop in loops):
+        if loop is not None and (loop in loops or extents[name or ""] != extent):
             loop = None
         if loop is None and extent != 1:
             aligned = False

@@ -17,14 +17,12 @@ Extents = Mapping[str, DimLike]
 ZERO = constant(0)
 
 
-def is_variable(index: object) -> bool:
-    """Whether the index is one loop variable, nothing else."""
-    return type(index) is Affine and len(index.terms) == 1 and index.offset == 0 and index.terms[0][1] == 1
-
-
 def variable_of(index: object) -> str | None:
     """The loop variable that the index is, or None."""
-    return index.terms[0][0] if is_variable(index) and isinstance(index, Affine) else None
+    if type(index) is not Affine or len(index.terms) != 1 or index.offset != 0:
+        return None
+    ((name, coefficient),) = index.terms
+    return name if coefficient == 1 else None
 
 
 def substitute(index: Index, values: Values) -> Index:
@@ -32,8 +30,8 @@ def substitute(index: Index, values: Values) -> Index:
     if type(index) is Affine:
         if not index.terms:
             return index
-        if is_variable(index):
-            return values.get(index.terms[0][0], index)
+        if (name := variable_of(index)) is not None:
+            return values.get(name, index)
         numerator, divisor = _combine(index, values)
         return quotient(numerator, divisor)
     assert isinstance(index, Quotient)
@@ -65,6 +63,13 @@ def divides(divisor: int, dim: DimLike) -> bool:
 
 
 def _combine(affine: Affine, values: Values) -> tuple[Affine, int]:
+    if len(affine.terms) == 1:  # nearly always; saves most of the arithmetic
+        ((name, c),) = affine.terms
+        value = values.get(name)
+        if value is None:
+            return affine, 1
+        if type(value) is Affine:
+            return Affine(value.terms if c == 1 else (value * c).terms, value.offset * c + affine.offset), 1
     replaced = [(values.get(name), name, c) for name, c in affine.terms]
     divisor = math.lcm(*(v.divisor for v, _, _ in replaced if isinstance(v, Quotient)), 1)
     total = constant(affine.offset * divisor)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from types import MappingProxyType
 
 from tracegrad.ir.graph import Graph
-from tracegrad.schedule.assemble import Assembler
+from tracegrad.schedule.assemble import Assembler, Nest
 from tracegrad.schedule.buffers import BufferTable, sizes_of
 from tracegrad.schedule.build import build
 from tracegrad.schedule.contract import contract
@@ -17,11 +17,20 @@ from tracegrad.schedule.unroll import unroll
 
 def schedule(graph: Graph) -> LoopProgram:
     """The loop nests that compute a graph. Pure; near-linear in the number of nodes."""
-    return schedule_with_report(graph)[0]
+    return unroll(_rolled(graph)[0])
 
 
 def schedule_with_report(graph: Graph) -> tuple[LoopProgram, tuple[NestReport, ...]]:
-    """The program, and for each of its top-level loops and calls what was fused into it and what it moves."""
+    """The program, and for each of its top-level loops and calls what was fused into it and what it moves.
+
+    The figures are those before small loops are written out, so a nest that only has such loops is listed too.
+    """
+    program, nests = _rolled(graph)
+    return unroll(program), report(program, nests)
+
+
+def _rolled(graph: Graph) -> tuple[LoopProgram, list[Nest]]:
+    """The program with its small loops still loops, and its nests."""
     statements = build(graph)
     forest = fuse(statements)
     contraction = contract(forest)
@@ -29,12 +38,7 @@ def schedule_with_report(graph: Graph) -> tuple[LoopProgram, tuple[NestReport, .
     assembler = Assembler(forest, contraction, table)
     body = assembler.run()
     outputs = tuple(table.of(v) for v in statements.outputs)
-    program = LoopProgram(
-        graph.name,
-        tuple(table.buffers.values()),
-        tuple(table.of(v) for v in graph.inputs),
-        outputs,
-        body,
-        MappingProxyType(dict(sizes_of(graph.inputs))),
-    )
-    return unroll(program), report(program, assembler.nests)  # figures of the loops before small ones are written out
+    inputs = tuple(table.of(v) for v in graph.inputs)
+    buffers = tuple(table.buffers.values())
+    sizes = MappingProxyType(dict(sizes_of(graph.inputs)))
+    return LoopProgram(graph.name, buffers, inputs, outputs, body, sizes), assembler.nests
