@@ -45,6 +45,7 @@ def cse(graph: Graph) -> Graph:
 def node_key(node: Node) -> Hashable:
     """What a node computes: equal keys compute equal bits."""
     inputs = tuple(map(id, node.inputs))
-    if node.name in COMMUTATIVE:
-        inputs = tuple(sorted(inputs))
-    return node.op, inputs, attrs_key(node.attrs), tuple(map(id, node.bodies))
+    if node.op.name in COMMUTATIVE and inputs[0] > inputs[1]:
+        inputs = inputs[::-1]
+    attrs = attrs_key(node.attrs) if node.attrs else ()
+    return (node.op, inputs, attrs, tuple(map(id, node.bodies))) if node.bodies else (node.op, inputs, attrs)

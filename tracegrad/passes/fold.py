@@ -43,7 +43,10 @@ def constant_value(node: Node) -> Any:
 
 def fold_node(node: Node, constants: dict[Var, Any]) -> tuple[Node, ...] | None:
     """Constant nodes for the outputs of a node whose inputs are all in `constants`; None where it must stay."""
-    if node.name in _SYMBOLIC or not all(v in constants for v in node.inputs):
+    for var in node.inputs:
+        if var not in constants:
+            return None
+    if node.op.name in _SYMBOLIC:
         return None
     if node.bodies or not is_pure(node):
         return None

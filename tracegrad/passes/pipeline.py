@@ -46,10 +46,14 @@ def optimize(graph: Graph, passes: Sequence[Pass] = PIPELINE, timings: dict[str,
         verify(graph)
     if target:
         _dump(graph, 0, "traced", target)
+    returned: dict[str, Graph] = {}
     for number, function in enumerate(passes, 1):
         started = time.perf_counter()
-        former, graph = graph, function(graph)
         name = function.__name__
+        if returned.get(name) is graph:
+            continue  # nothing has changed since this pass ran
+        former, graph = graph, function(graph)
+        returned[name] = graph
         if timings is not None:
             timings[name] = timings.get(name, 0.0) + time.perf_counter() - started
         if checked and graph is not former:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import functools
+
 from tracegrad.function import Operation
 from tracegrad.ir.graph import Node
 
@@ -12,9 +14,11 @@ def is_pure(node: Node) -> bool:
     A Function says so itself with a class attribute `pure`. Without one, built-in operations are pure; a user's
     Function is if it has a body and everything in it is, so a call into Python never is.
     """
-    declared = getattr(node.op, "pure", None)
-    if declared is not None:
-        return bool(declared)
-    if not node.bodies:
-        return issubclass(node.op, Operation)
-    return all(is_pure(inner) for body in node.bodies for inner in body.nodes)
+    if node.bodies:
+        return getattr(node.op, "pure", True) and all(is_pure(inner) for body in node.bodies for inner in body.nodes)
+    return _is_pure_operation(node.op)
+
+
+@functools.cache
+def _is_pure_operation(op: type) -> bool:
+    return bool(getattr(op, "pure", issubclass(op, Operation)))

@@ -58,6 +58,8 @@ class Rewriter:
         self.nodes: list[Node] = []
         self.definitions: dict[Var, Node] = {}
         self.constants: dict[Var, Any] = {}
+        self._scalars: dict[Var, Any] = {}
+        self._sources: dict[Var, Var] = {}
         self.fired: Counter[str] = Counter()
         self.reads: dict[Var, int] = dict(reads)
         self.location: Location | None = None
@@ -72,7 +74,7 @@ class Rewriter:
     def node(self, var: Var, name: str = "") -> Node | None:
         """The node that defines `var`, if it is one of that operation (any, without a name)."""
         node = self.definitions.get(var)
-        return node if node is not None and (not name or node.name == name) else None
+        return node if node is not None and (not name or node.op.name == name) else None
 
     def read_once(self, var: Var) -> bool:
         """Whether nothing but the node at hand reads `var`, as far as is known."""
@@ -80,18 +82,18 @@ class Rewriter:
 
     def scalar(self, var: Var) -> Any:
         """The number that every element of `var` is, as an array scalar or Python number; None if not known."""
-        source = self.node(var, "broadcast_to")
-        if source is not None and source.inputs[0].type.shape == ():
-            var = source.inputs[0]
-        value = self.constants.get(var)
-        if value is None or np.ndim(value):
-            return None
-        return value if var.type.weak else value[()]
+        return self._scalars.get(var)
 
     def number(self, var: Var) -> float | int | None:
         """As `scalar`, but only real numbers, as Python numbers."""
-        value = self.scalar(var)
-        return None if np.iscomplexobj(value) else value.item() if isinstance(value, np.generic) else value
+        value = self._scalars.get(var)
+        if isinstance(value, np.generic):
+            value = value.item()
+        return value if isinstance(value, int | float) else None
+
+    def source(self, var: Var) -> Var:
+        """What `var` repeats along new or stretched axes, or gives leading axes of size 1; `var` itself elsewhere."""
+        return self._sources.get(var, var)
 
     # ---- emitting ----
 
@@ -132,8 +134,24 @@ class Rewriter:
         self.nodes.append(node)
         for out in node.outputs:
             self.definitions[out] = node
-        if node.name == "constant" and node.attrs["value"].size <= LIMIT:
-            self.constants[node.output] = constant_value(node)
+        name = node.op.name
+        if name == "constant":
+            self._note_constant(node)
+        elif name == "broadcast_to":
+            source = self._sources.get(node.inputs[0], node.inputs[0])
+            self._sources[node.output] = source
+            if source in self._scalars and source.type.shape == ():
+                self._scalars[node.output] = self._scalars[source]
+        elif name == "reshape":
+            former, shape = node.inputs[0].type.shape, node.output.type.shape
+            if len(shape) > len(former) and shape[len(shape) - len(former) :] == former:
+                self._sources[node.output] = self._sources.get(node.inputs[0], node.inputs[0])
+
+    def _note_constant(self, node: Node) -> None:
+        if node.attrs["value"].size <= LIMIT:
+            value = self.constants[node.output] = constant_value(node)
+            if np.ndim(value) == 0:
+                self._scalars[node.output] = value if node.output.type.weak else value[()]
 
     def _rewritten(self, node: Node) -> Var | None:
         rows = self._rows_of.get(node.op)

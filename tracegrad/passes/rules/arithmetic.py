@@ -178,15 +178,15 @@ def idempotent(r: Rewriter, node: Node) -> Var | None:
     return x if x is y else None
 
 
-@row("positive", "conjugate", "stop_gradient", equation="+x = x, conj(x) = x for real x, stop_gradient(x) = x")
+@row("positive", "clone", "conjugate", "stop_gradient", equation="+x = x, conj(x) = x for real x; clone, stop_gradient")
 def identity(r: Rewriter, node: Node) -> Var | None:
     """Passes run when derivatives have been taken, so nothing has to be stopped any more."""
     x = node.inputs[0]
     return None if node.name == "conjugate" and x.type.dtype.kind == "c" else x
 
 
-# zero_multiply(g, p) is g * p, and +0.0 where g is zero of either sign. A product that is a plain one instead may have
-# the other sign where it is zero; the sign of a zero cotangent is not promised.
+# zero_multiply(g, p) is g * p, and zero where g is, whatever p is there. The sign of that zero is not promised, neither by
+# the interpreter nor by compiled programs, so a plain product is as good wherever it cannot be NaN.
 
 
 @row("zero_multiply", equation="zero_multiply(c, p) = c * p for a constant c without zeros")
@@ -206,7 +206,7 @@ def zero_cotangent(r: Rewriter, node: Node) -> Var | None:
     return r.emit("broadcast_to", r.constant(0, out.dtype), shape=out.shape) if out.shape else r.constant(0, out.dtype)
 
 
-@row("zero_multiply", equation="zero_multiply(g, p) = g * p where p is finite, but for the sign of zeros")
+@row("zero_multiply", equation="zero_multiply(g, p) = g * p where p is finite")
 def finite_partial(r: Rewriter, node: Node) -> Var | None:
     g, p = node.inputs
     return r.emit("multiply", g, p) if node.output.type.dtype.kind == "f" and finite(r, p) else None

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import operator
+
 import numpy as np
 
 from tracegrad.ir.graph import Node, Var
 from tracegrad.ops.base import broadcast_shapes
 from tracegrad.passes.rewrite import ELEMENTWISE, Rewriter, Table
-from tracegrad.passes.rules.shape import without_leading_ones
 
 TABLE = Table()
 row = TABLE.row
@@ -28,7 +29,7 @@ def uniform_constant(r: Rewriter, node: Node) -> Var | None:
 @row(ELEMENTWISE, equation="f(broadcast(x, s), broadcast(y, s)) = broadcast(f(x, y), s)")
 def computed_once(r: Rewriter, node: Node) -> Var | None:
     sources = [_source(r, v) for v in node.inputs]
-    if sources == list(node.inputs):
+    if all(map(operator.is_, sources, node.inputs)):
         return None
     shape = broadcast_shapes(*(v.type.shape for v in sources))
     if shape == node.output.type.shape:
@@ -39,21 +40,23 @@ def computed_once(r: Rewriter, node: Node) -> Var | None:
 
 @row(ELEMENTWISE, equation="f(broadcast(x, s), y) = f(x, y) where y has the shape s")
 def implicit_broadcast(r: Rewriter, node: Node) -> Var | None:
-    operands = list(node.inputs)
-    for position, var in enumerate(operands):
-        source = _source(r, var)
-        if source is not var:
-            shapes = [v.type.shape for v in operands]
-            shapes[position] = source.type.shape
-            if broadcast_shapes(*shapes) == node.output.type.shape:
-                operands[position] = source
-    return None if operands == list(node.inputs) else r.emit(node.name, *operands, **node.attrs)
+    operands = [_source(r, v) for v in node.inputs]
+    if all(map(operator.is_, operands, node.inputs)):
+        return None
+    out = node.output.type.shape
+    for position, var in enumerate(node.inputs):
+        shapes = [v.type.shape for v in operands]
+        if broadcast_shapes(*shapes) == out:
+            return r.emit(node.name, *operands, **node.attrs)
+        operands[position] = var  # let this one give its shape to the result
+        if all(map(operator.is_, operands, node.inputs)):
+            break
+    return None
 
 
 def _source(r: Rewriter, var: Var) -> Var:
     """What `var` is a broadcast of, with the same dtype and not weak; `var` itself if it is none."""
-    inner = r.node(var, "broadcast_to")
-    source = without_leading_ones(r, var if inner is None else inner.inputs[0])
+    source = r.source(var)
     if source is var or not source.type.weak:
         return source
     return r.constant(r.constants[source], source.type.dtype) if source in r.constants else var

@@ -49,19 +49,9 @@ def broadcast_of_broadcast(r: Rewriter, node: Node) -> Var | None:
 
 @row("broadcast_to", equation="broadcast(reshape(x, (1, …, *x.shape)), s) = broadcast(x, s)")
 def broadcast_adds_leading_axes(r: Rewriter, node: Node) -> Var | None:
-    x = without_leading_ones(r, node.inputs[0])
-    return None if x is node.inputs[0] else r.emit("broadcast_to", x, shape=node.attrs["shape"])
-
-
-def without_leading_ones(r: Rewriter, var: Var) -> Var:
-    """The operand of a reshape that only puts axes of size 1 in front; `var` itself elsewhere."""
-    inner = r.node(var, "reshape")
-    if inner is not None:
-        former, shape = inner.inputs[0].type.shape, var.type.shape
-        extra = len(shape) - len(former)
-        if extra > 0 and shape[extra:] == former:
-            return inner.inputs[0]
-    return var
+    inner = r.node(node.inputs[0], "reshape")
+    x = r.source(node.inputs[0])
+    return None if inner is None or x is node.inputs[0] else r.emit("broadcast_to", x, shape=node.attrs["shape"])
 
 
 @row("slice", equation="slice(slice(x, a, n, s), b, m, t) = slice(x, a + s * b, m, s * t)")
