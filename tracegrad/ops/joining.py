@@ -53,7 +53,10 @@ class Concatenate(Operation):
 
     @staticmethod
     def forward(*arrays: np.ndarray, axis: int) -> np.ndarray:
-        return np.concatenate(arrays, axis)
+        try:
+            return np.concatenate(arrays, axis)
+        except ValueError:
+            raise cannot_join([a.shape for a in arrays], axis) from None
 
     @staticmethod
     def infer(*types: Type, axis: int) -> Type:
