@@ -7,6 +7,7 @@ import uuid
 from collections.abc import Iterator
 from contextlib import contextmanager
 
+import llvmlite.binding as llvm
 import llvmlite.ir as ir
 from numba.core.codegen import JITCodeLibrary, JITCPUCodegen
 from numba.core.compiler_lock import global_compiler_lock
@@ -23,8 +24,13 @@ class ProgramLibrary(JITCodeLibrary):
         ll_module.data_layout = self._codegen._data_layout
 
     def _optimize_final_module(self) -> None:
-        manager, builder = self._codegen._module_pass_manager()
-        manager.run(self._final_module, builder)
+        options = llvm.create_pipeline_tuning_options(speed_level=3)
+        options.loop_vectorization, options.slp_vectorization = True, False
+        # Vectorised loops of known extent would be unrolled whole: up to twenty times the code for no speed. Short loops
+        # were written out by the scheduler, and interleaving gives the vectoriser its independent chains.
+        options.loop_unrolling = False
+        builder = llvm.create_pass_builder(self._codegen._tm, options)
+        builder.getModulePassManager().run(self._final_module, builder)
 
 
 class Stages(dict[str, float]):

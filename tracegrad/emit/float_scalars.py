@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from typing import TypeAlias
 
 import llvmlite.ir as ir
 import numpy as np
 
 from tracegrad.emit.llvm import ELEMENTWISE, F32, I32, I64, intrinsic
 
-B, V = ir.IRBuilder, ir.Value
+B: TypeAlias = ir.IRBuilder
+V: TypeAlias = ir.Value
 
 
 def _number(like: V, value: float) -> ir.Constant:
@@ -175,9 +177,9 @@ def power(b: B, x: V, y: V) -> V:
         return x
     if exponent == -1.0:
         return reciprocal(b, x)
-    if exponent in (2.0, 3.0, 4.0):
+    if exponent in (2.0, 3.0):
         squared = b.fmul(x, x)
-        return squared if exponent == 2.0 else b.fmul(squared, x if exponent == 3.0 else squared)
+        return squared if exponent == 2.0 else b.fmul(squared, x)
     return vector_math(b, "pow", (x, y))
 
 
@@ -186,7 +188,9 @@ def deg2rad(b: B, x: V) -> V:
 
 
 def rad2deg(b: B, x: V) -> V:
-    return b.fmul(x, _number(x, 180.0 / math.pi))
+    # NumPy divides in the operand's precision, which for float32 is not the nearest to 180/π
+    factor = np.float32(180) / np.float32(math.pi) if x.type == F32 else 180.0 / math.pi
+    return b.fmul(x, _number(x, float(factor)))
 
 
 FLOAT: dict[str, Callable[..., V]] = {

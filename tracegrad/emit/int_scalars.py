@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import TypeAlias
 
 import llvmlite.ir as ir
 import numpy as np
@@ -10,7 +11,8 @@ import numpy as np
 from tracegrad.emit.casts import cast
 from tracegrad.emit.llvm import F64, I1, alloca, counted_loop, i64, intrinsic
 
-B, V = ir.IRBuilder, ir.Value
+B: TypeAlias = ir.IRBuilder
+V: TypeAlias = ir.Value
 
 
 def _number(like: V, value: int) -> ir.Constant:

@@ -28,6 +28,11 @@ def value_type(dtype: np.dtype) -> ir.Type:
     raise TypeError(f"the emitter has no scalars of dtype {dtype}")
 
 
+def has_scalars(dtype: np.dtype) -> bool:
+    """Whether elements of this dtype fit registers; those of the others (complex, float16) only pass through memory."""
+    return dtype.kind in "biu" or (dtype.kind == "f" and dtype.itemsize in (4, 8))
+
+
 def memory_type(dtype: np.dtype) -> ir.Type:
     """The LLVM type of an array element; bool is i8."""
     return I8 if dtype.kind == "b" else value_type(dtype)

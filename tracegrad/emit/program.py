@@ -18,7 +18,18 @@ from tracegrad.emit.cost import cost
 from tracegrad.emit.frame import Frame, Unit
 from tracegrad.emit.host import HostCalls, callback_address
 from tracegrad.emit.layout import CONTEXT, STATUS
-from tracegrad.emit.llvm import I64, POINTER, VOID, alloca, declare, i64, load_word, memory_type, store_word
+from tracegrad.emit.llvm import (
+    I64,
+    POINTER,
+    VOID,
+    alloca,
+    declare,
+    has_scalars,
+    i64,
+    load_word,
+    memory_type,
+    store_word,
+)
 from tracegrad.emit.nests import emit_statement
 from tracegrad.emit.parallel import emit_nest
 from tracegrad.emit.reductions import plan_sums
@@ -104,7 +115,7 @@ def _point_to_arguments(frame: Frame, buffers: ir.Value) -> list[np.ndarray]:
         if buffer.role != "constant" or buffer.alias:
             continue
         value = np.ascontiguousarray(buffer.value, dtype=buffer.dtype)
-        if value.size <= BAKED:
+        if value.size <= BAKED and has_scalars(buffer.dtype):
             frame.pointers[buffer.name] = _bake(frame, buffer, value)
         else:
             frame.pointers[buffer.name] = load_word(b, frame.context, CONTEXT.constants + len(constants), POINTER)

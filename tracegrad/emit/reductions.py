@@ -15,9 +15,10 @@ import llvmlite.ir as ir
 import numpy as np
 
 from tracegrad.emit.llvm import F64, SUM, alloca, constant, intrinsic, load_word, store_word, value_type
-from tracegrad.schedule.loops import Declare, Loop, Stmt, Update
+from tracegrad.schedule.loops import Check, Declare, Loop, Stmt, Update
 
-BLOCK = 512
+BLOCK = 512  # in vector registers, of 16 to 64 partial sums each
+SCALAR_BLOCK = 64  # where there is only one
 
 
 def identity(combine: str, dtype: np.dtype) -> ir.Constant:
@@ -178,7 +179,8 @@ def _plan_update(name: str, declaration: int, loops: list[Loop], plan: SumPlan) 
         if isinstance(loop.extent, int) and (loop.kind == "unroll" or inside * loop.extent <= BLOCK):
             inside *= loop.extent
             continue
-        strip = max(1, BLOCK // max(inside, 1))
+        vectorised = inside == 1 and not any(isinstance(s, Check) for s in loop.body)
+        strip = max(1, (BLOCK if vectorised else SCALAR_BLOCK) // max(inside, 1))
         plan.strips[id(loop)] = min(strip, plan.strips.get(id(loop), strip))
         flushed = plan.flushes.setdefault(id(loop), [])
         if name not in flushed:
