@@ -7,7 +7,6 @@ from typing import Any
 
 import numpy as np
 
-import tests.schedule.graphs
 import tracegrad as tg
 from tracegrad.ir.graph import Graph
 from tracegrad.passes.pipeline import optimize

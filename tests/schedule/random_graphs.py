@@ -88,7 +88,9 @@ class RandomGraph:
         if x is None or x.type.size == 0:
             return None
         axis = int(self.rng.integers(x.type.ndim))
-        found = self.builder(str(self.rng.choice(["argmax", "argmin"])), x, axis=(axis,), keepdims=bool(self.rng.random() < 0.5))
+        found = self.builder(
+            str(self.rng.choice(["argmax", "argmin"])), x, axis=(axis,), keepdims=bool(self.rng.random() < 0.5)
+        )
         return self.builder("cast", found, dtype=np.dtype(float))
 
     def slice(self) -> Var | None:
@@ -157,8 +159,10 @@ class RandomGraph:
         axis = int(self.rng.integers(x.type.ndim))
 
         def fits(v: Var) -> bool:
-            return v.type.ndim == x.type.ndim and v.type.dtype == x.type.dtype and all(
-                a == b or i == axis for i, (a, b) in enumerate(zip(v.type.shape, x.type.shape))
+            return (
+                v.type.ndim == x.type.ndim
+                and v.type.dtype == x.type.dtype
+                and all(a == b or i == axis for i, (a, b) in enumerate(zip(v.type.shape, x.type.shape)))
             )
 
         found = [v for v in self.values if fits(v)]

@@ -8,7 +8,6 @@ from typing import Any
 
 import numpy as np
 
-from tracegrad.ir.graph import Var
 from tracegrad.ir.index import Index, variable
 from tracegrad.schedule.buffers import BufferTable
 from tracegrad.schedule.contract import Contraction, Site, Storage, site_of, use_of
@@ -172,7 +171,9 @@ class Assembler:
     ) -> Stmt:
         """Loops over the axes inside the reduced loop that store `value`, or the own accumulator's elements."""
         depth = len(self.levels) - 1
-        loops = [(self.table.loop_variable(depth + k), self.axis_loop(statement, place, a)) for k, a in enumerate(inner)]
+        loops = [
+            (self.table.loop_variable(depth + k), self.axis_loop(statement, place, a)) for k, a in enumerate(inner)
+        ]
         values: dict[str, Index] = {
             v: variable(self.table.loop_variable(place.path.index(loop))) for v, loop in place.binding.items()
         }
@@ -264,9 +265,7 @@ class Assembler:
     def index(
         self, index: Sequence[Index | Value], values: dict[str, Index], checked: tuple[str, ...]
     ) -> tuple[Index | Value, ...]:
-        return tuple(
-            Value(checked[int(i.name[1:])]) if isinstance(i, Value) else substitute(i, values) for i in index
-        )
+        return tuple(Value(checked[int(i.name[1:])]) if isinstance(i, Value) else substitute(i, values) for i in index)
 
     def expression(self, expr: Any, site: Site, checked: tuple[str, ...]) -> Any:
         return self._expression(expr, site, self.values(site.binding), checked)
@@ -304,12 +303,12 @@ class Assembler:
             index = self.index(tuple(ref.index[a] for a in storage.axes), values, checked)
             return Read(self.table.of(ref.var), index, ref.dtype)
         again = site_of(maker, use)
-        level = len(again.path)
-        inner, self.levels = self.levels[level + 1 :], self.levels[: level + 1]
+        depth = len(again.path)
+        inner, self.levels = self.levels[depth + 1 :], self.levels[: depth + 1]
         self.members.append(maker)
         value = self.expression(maker.expr, again, ())
-        register = self.register(maker, value, level)
-        self.levels[level].registers[key] = register
+        register = self.register(maker, value, depth)
+        self.levels[depth].registers[key] = register
         self.levels += inner
         return register
 

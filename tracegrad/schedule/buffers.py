@@ -13,7 +13,22 @@ from tracegrad.schedule.loops import Buffer
 from tracegrad.schedule.statements import Statement
 
 _LOOP_NAMES = "ijklmnpq"
-_RESERVED = {"range", "for", "in", "if", "else", "def", "return", "unroll", "parallel", "and", "or", "not", "is", "call"}
+_RESERVED = {
+    "range",
+    "for",
+    "in",
+    "if",
+    "else",
+    "def",
+    "return",
+    "unroll",
+    "parallel",
+    "and",
+    "or",
+    "not",
+    "is",
+    "call",
+}
 
 
 class BufferTable:

@@ -13,33 +13,25 @@ from tracegrad.ir.dims import DimLike
 from tracegrad.ir.graph import Graph, Node, Var
 from tracegrad.ir.index import Affine, Index, variable
 from tracegrad.schedule import matmul, views
+from tracegrad.schedule.live import live_nodes, needed, runs_in_python
 from tracegrad.schedule.loops import Apply, FromIndex, Literal, Value, Where
 from tracegrad.schedule.maps import ZERO, simplify_bounds, substitute, substitute_bound, variable_of
 from tracegrad.schedule.order import loop_order
 from tracegrad.schedule.statements import CallStatement, Lookup, Program, Ref, Statement, cast
 from tracegrad.schedule.weights import INLINE_LIMIT, expression_weight, weight_of
+from tracegrad.schedule.widen import widen
 
-_SCALAR_KINDS = "biuf"
 _RENAMINGS = {"cast", "astype", "positive", "identity"}  # scalar operations that are their operand in another dtype
-_COMPUTES = (lowering.Elementwise, lowering.Reduction, lowering.Gather, lowering.ScatterAdd)
 
 
 def build(graph: Graph) -> Program:
     """The statements of a graph, without those that nothing needs."""
-    return _Builder(graph).run()
+    return Builder(graph).run()
 
 
-def runs_in_python(node: Node) -> bool:
-    """Whether a node is a call back into its own NumPy `forward`."""
-    if isinstance(node.op.lower, lowering.Constant):
-        return False
-    return node.op.lower is None or any(
-        v.type.dtype.kind not in _SCALAR_KINDS or v.type.dtype == np.float16 or v.type.dtype.itemsize > 8
-        for v in (*node.inputs, *node.outputs)
-    )
+class Builder:
+    """Builds the statements of one graph; `read` gives the element of a value at an index."""
 
-
-class _Builder:
     def __init__(self, graph: Graph):
         self.graph = graph
         self.program = Program(inputs=graph.inputs, outputs=graph.outputs)
@@ -55,7 +47,7 @@ class _Builder:
         self.names = 0
 
     def run(self) -> Program:
-        live = _live_nodes(self.graph)
+        live = live_nodes(self.graph)
         for node in self.graph.nodes:
             if node in live:
                 self.node(node)
@@ -64,8 +56,8 @@ class _Builder:
             if var not in copies:
                 copies[var] = self.output(var, tuple(copies.values()))
         self.program.outputs = tuple(copies[v] for v in self.graph.outputs)
-        self.program.statements = _needed(self.program)
-        return self.program
+        self.program.statements = needed(self.program)
+        return widen(self)
 
     # ---- nodes ----------------------------------------------------------------------------------------------------
 
@@ -74,8 +66,8 @@ class _Builder:
         if node in self.in_python:
             self.host_call(node)
         elif isinstance(lower, lowering.Constant):
-            value = np.ascontiguousarray(node.attrs["value"]).reshape(node.output.type.shape)
-            self.program.constants[node.output] = value.astype(node.output.type.dtype, copy=False)
+            value = np.asarray(node.attrs["value"], node.output.type.dtype, order="C")
+            self.program.constants[node.output] = value
         elif isinstance(lower, lowering.Elementwise):
             self.elementwise(node)
         elif isinstance(lower, lowering.Reduction):
@@ -123,7 +115,7 @@ class _Builder:
         element = cast(self.read(x, index), dtype)
         self.add(extremum, target, element, order, "maximum" if largest else "minimum", reduced)
         element = cast(self.read(x, index), dtype)
-        best = Ref(extremum, target)
+        best: Any = Ref(extremum, target)
         self.refs.append(best)
         found: Any = Apply("equal", (element, best), np.dtype(bool))
         if dtype.kind == "f":
@@ -164,7 +156,7 @@ class _Builder:
         index = self.variables(values.type.shape)
         depth = arrays[0].type.ndim
         found = self.lookups(arrays, index[:depth], node.output.type.shape)
-        target = (*(Value(f"@{k}") for k in range(len(arrays))), *index[depth:])
+        target: tuple[Index | Value, ...] = (*(Value(f"@{k}") for k in range(len(arrays))), *index[depth:])
         expr = cast(self.read(values, index), node.output.type.dtype)
         reduced = frozenset(v for i in index[:depth] if (v := variable_of(i)))
         self.program.whole.add(node.output)
@@ -186,7 +178,7 @@ class _Builder:
         self.program.statements.append(call)
         self.made.update(call.outputs)
         self.program.whole.update(call.outputs)
-        self.visited, self.refs, self.memo = [], [], {}
+        self.forget()
 
     # ---- statements -----------------------------------------------------------------------------------------------
 
@@ -212,15 +204,26 @@ class _Builder:
     ) -> None:  # fmt: skip
         if not reduced and not any(isinstance(i, Value) for i in target):
             combine = ""  # over one element
+        if not reduced and not any(isinstance(i, Value) for i in target):
+            combine = ""  # over one element
+        self.program.statements.append(self.statement(var, target, expr, natural, combine, reduced, lookups))
+        self.made.add(var)
+
+    def statement(
+        self, var: Var, target: tuple[Index | Value, ...], expr: Any, natural: tuple[str, ...],
+        combine: str = "", reduced: frozenset[str] = frozenset(), lookups: tuple[Lookup, ...] = (),
+    ) -> Statement:  # fmt: skip
+        """A statement with what has been read since the last one."""
         refs = tuple(dict.fromkeys(self.refs))
         own = self.definitions.get(var)
         nodes = tuple(dict.fromkeys((*self.visited, own) if own is not None else self.visited))
         order = loop_order(natural, refs, target, self.extents)
         weight = expression_weight(expr) + bool(combine)
-        self.program.statements.append(
-            Statement(var, order, target, expr, refs, nodes, combine, reduced, lookups, weight)
-        )
-        self.made.add(var)
+        self.forget()
+        return Statement(var, order, target, expr, refs, nodes, combine, reduced, lookups, weight)
+
+    def forget(self) -> None:
+        """Start another statement."""
         self.refs, self.visited, self.memo = [], [], {}
 
     def output(self, var: Var, earlier: tuple[Var, ...]) -> Var:
@@ -352,10 +355,11 @@ class _Builder:
         while pending:
             current = pending[-1]
             node = self.definitions.get(current)
-            missing = [] if node is None else [v for v in node.inputs if v not in self.costs]
-            if missing and not isinstance(node.op.lower, (lowering.Reduction, lowering.Gather)):
-                pending.extend(missing)
-                continue
+            if node is not None and not isinstance(node.op.lower, (lowering.Reduction, lowering.Gather)):
+                missing = [v for v in node.inputs if v not in self.costs]
+                if missing:
+                    pending.extend(missing)
+                    continue
             pending.pop()
             self.costs[current] = self._cost(node)
         return self.costs[var]
@@ -370,29 +374,3 @@ class _Builder:
         if isinstance(lower, (lowering.IndexMap, lowering.Reshape)):
             return sum(operands) + len(operands) - 1
         return 0 if isinstance(lower, lowering.Iota) else 1
-
-
-def _live_nodes(graph: Graph) -> set[Node]:
-    needed = set(graph.outputs)
-    live = set()
-    for node in reversed(graph.nodes):
-        if any(out in needed for out in node.outputs):
-            live.add(node)
-            needed.update(node.inputs)
-    return live
-
-
-def _needed(program: Program) -> list[Statement | CallStatement]:
-    """The statements that outputs depend on, after producers have been written out where they are read."""
-    needed = {program.root(v) for v in program.outputs}
-    kept: list[Statement | CallStatement] = []
-    for statement in reversed(program.statements):
-        if isinstance(statement, CallStatement):
-            if any(v in needed for v in statement.outputs) or statement.kernel == "host":
-                kept.append(statement)
-                needed.update(program.root(v) for v in statement.inputs)
-        elif statement.var in needed:
-            kept.append(statement)
-            needed.update(program.root(r.var) for r in statement.refs)
-    kept.reverse()
-    return kept

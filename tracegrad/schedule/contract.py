@@ -201,7 +201,7 @@ class _Decision:
             place = self.forest.places[maker]
             if use in self.uses.get(maker, ()) or visible(maker, place, use):
                 continue
-            stored = STREAMED if use.apart(place) else LOAD
+            stored: float = STREAMED if use.apart(place) else LOAD
             if not maker.combine and maker.var not in self.outputs:
                 stored += STREAM if use.apart(place) else STORE
             if depth and not maker.combine and not maker.lookups and use.aligned:

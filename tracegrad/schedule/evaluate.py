@@ -39,7 +39,6 @@ from tracegrad.schedule.loops import (
 )
 
 
-
 def _zero_multiply(g: Any, slope: Any) -> Any:
     """Multiplication in which an exact zero on the left wins against infinity and NaN."""
     return np.where(g == 0, g, g * slope)
@@ -52,7 +51,9 @@ def _special(name: str) -> Callable[..., Any] | None:
 _OTHER_NAMES = {"abs": np.absolute, "zero_multiply": _zero_multiply}
 
 
-def evaluate(program: LoopProgram, args: Sequence[Any], functions: Mapping[str, Callable[..., Any]] | None = None) -> tuple[np.ndarray, ...]:
+def evaluate(
+    program: LoopProgram, args: Sequence[Any], functions: Mapping[str, Callable[..., Any]] | None = None
+) -> tuple[np.ndarray, ...]:
     """The outputs for one array per input. `functions` adds scalar operations that NumPy lacks. Raises IndexError
     for a gathered index out of range."""
     machine = _Machine(program, args, functions or {})
@@ -144,7 +145,7 @@ class _Machine:
             self.arrays[name][...] = value
 
     def apply(self, op: str, *args: Any) -> Any:
-        function = self.functions.get(op) or _OTHER_NAMES.get(op) or getattr(np, op, None) or _special(op)
+        function: Any = self.functions.get(op) or _OTHER_NAMES.get(op) or getattr(np, op, None) or _special(op)
         if function is None:
             raise TracegradError(f"the evaluator has no scalar operation {op!r}")
         result = function(*args)
@@ -171,9 +172,7 @@ class _Machine:
         raise TypeError(f"not an expression: {e!r}")
 
     def index(self, index: Sequence[Index | Value]) -> tuple[int, ...]:
-        found = tuple(
-            int(self.scalars[i.name]) if isinstance(i, Value) else self.position(i) for i in index
-        )
+        found = tuple(int(self.scalars[i.name]) if isinstance(i, Value) else self.position(i) for i in index)
         if any(i < 0 for i in found):
             raise TracegradError(f"a scheduled program read index {found}")
         return found

@@ -171,7 +171,12 @@ class _Placement:
         return True
 
     def score(
-        self, variable: str, loop: LoopNode, inside: Sequence[_Producer], remaining: Sequence[str], space: tuple[str, ...]
+        self,
+        variable: str,
+        loop: LoopNode,
+        inside: Sequence[_Producer],
+        remaining: Sequence[str],
+        space: tuple[str, ...],
     ) -> float | None:
         """How much is won by sharing the loop; None if it would cost more than it wins."""
         shared = sum(pair in loop.axes for pair in self.axes.get(variable, ()))
@@ -191,9 +196,7 @@ class _Placement:
 
     def rank(self, var: Var) -> int:
         """How many large loops of the statement index `var`."""
-        return max(
-            len(_variables(r.index) - self.small) for r in self.statement.refs if r.var is var
-        )
+        return max(len(_variables(r.index) - self.small) for r in self.statement.refs if r.var is var)
 
     # ---- what later statements need to know -----------------------------------------------------------------------
 

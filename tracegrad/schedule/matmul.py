@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from tracegrad.ir.dims import DimLike
+from tracegrad.ir.dims import DimLike, product
 from tracegrad.ir.graph import Node, Var
 from tracegrad.schedule.statements import SMALL
 
@@ -55,8 +55,8 @@ def as_nest(node: Node) -> bool:
     if any(d == 1 for d in sizes[:2]):
         return True
     small = [isinstance(d, int) and d <= SMALL for d in sizes]
-    tiny = all(isinstance(d, int) for d in sizes) and sizes[0] * sizes[1] * sizes[2] <= TINY
-    return sum(small) >= 2 or tiny
+    work = product(sizes)
+    return sum(small) >= 2 or (isinstance(work, int) and work <= TINY)
 
 
 def fold_transposes(node: Node, source_of: Callable[[Var], Var | None]) -> tuple[tuple[Var, ...], dict[str, Any]]:
@@ -81,6 +81,4 @@ class HostFunction:
 
         inputs = [a.item() if v.type.weak else a for a, v in zip(arrays, self.node.inputs, strict=True)]
         results = run_node(self.node, inputs)
-        return tuple(
-            np.asarray(r, v.type.dtype, order="C") for r, v in zip(results, self.node.outputs, strict=True)
-        )
+        return tuple(np.asarray(r, v.type.dtype, order="C") for r, v in zip(results, self.node.outputs, strict=True))

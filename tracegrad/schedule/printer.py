@@ -143,5 +143,3 @@ def _type(b: Buffer) -> str:
 def _attr(value: object) -> str:
     node = getattr(value, "node", None)
     return node.name if node is not None else str(value)
-
-

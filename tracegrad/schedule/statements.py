@@ -13,7 +13,7 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from tracegrad.ir.dims import DimLike
-from tracegrad.ir.graph import Node, Var, no_attrs
+from tracegrad.ir.graph import Node, Var
 from tracegrad.ir.index import Index
 from tracegrad.schedule.loops import Apply, Cast, Expr, FromIndex, Literal, Name, Read, Value, Where
 

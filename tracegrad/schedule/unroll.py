@@ -7,31 +7,22 @@ accumulator whose every index is then a number becomes one register per element.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable
 from dataclasses import replace
 
 from tracegrad.ir.index import Affine, Bound, Index, constant
 from tracegrad.schedule.loops import (
-    Buffer,
-    Call,
     Check,
     Declare,
     Expr,
-    Fill,
     Let,
     Literal,
     Loop,
     LoopProgram,
-    Name,
-    Read,
     Stmt,
-    Store,
-    Update,
-    UpdateAt,
-    Value,
 )
 from tracegrad.schedule.maps import simplify_bounds, substitute, substitute_bound
-from tracegrad.schedule.rewrite import Rewriter, buffers_of, expressions, walk
+from tracegrad.schedule.rewrite import Rewriter, buffers_of, walk
+from tracegrad.schedule.scalars import fresh, scalarise, straighten
 from tracegrad.schedule.statements import SMALL
 
 COPIES = 256  # statements that one unrolled loop may grow to
@@ -43,20 +34,12 @@ def unroll(program: LoopProgram) -> LoopProgram:
         return program
     unroller = _Unroller(program)
     body = unroller.statements(program.body)
-    return _scalarise(replace(program, buffers=tuple(unroller.buffers.values()), body=body), unroller.taken)
+    written = replace(program, buffers=tuple(unroller.buffers.values()), body=body)
+    return straighten(scalarise(written, unroller.taken), unroller.taken)
 
 
 def _is_small(loop: Loop) -> bool:
     return isinstance(loop.extent, int) and loop.extent <= SMALL
-
-
-def _fresh(wish: str, taken: set[str]) -> str:
-    name, number = wish, 1
-    while name in taken:
-        number += 1
-        name = f"{wish}_{number}"
-    taken.add(name)
-    return name
 
 
 class _Unroller(Rewriter):
@@ -78,9 +61,7 @@ class _Unroller(Rewriter):
         if len(body) * s.extent > COPIES:
             return (replace(s, body=body),)
         used = Counter(b for inner in body for b in buffers_of(inner))
-        private = [
-            b for b, count in used.items() if self.buffers[b].role == "local" and count == self.accesses[b]
-        ]
+        private = [b for b, count in used.items() if self.buffers[b].role == "local" and count == self.accesses[b]]
         copies: list[Stmt] = []
         for k in range(s.extent):
             copies.extend(self.copy(s.var, k, body, private))
@@ -89,10 +70,8 @@ class _Unroller(Rewriter):
 
     def copy(self, var: str, k: int, body: tuple[Stmt, ...], private: list[str]) -> tuple[Stmt, ...]:
         """The body for the k-th iteration, with names of its own."""
-        names = {
-            s.name: _fresh(f"{s.name}_{k}", self.taken) for s in body if isinstance(s, (Let, Declare, Check))
-        }
-        buffers = {b: _fresh(f"{b}_{k}", self.taken) for b in private}
+        names = {s.name: fresh(f"{s.name}_{k}", self.taken) for s in body if isinstance(s, (Let, Declare, Check))}
+        buffers = {b: fresh(f"{b}_{k}", self.taken) for b in private}
         for old, new in buffers.items():
             self.buffers[new] = replace(self.buffers[old], name=new)
         return _Copy(var, k, names, buffers).statements(body)
@@ -126,87 +105,3 @@ class _Copy(Rewriter):
             if isinstance(index, Affine) and not index.terms:
                 return Literal(new.dtype.type(offset).item(), new.dtype)
         return new
-
-
-def _scalarise(program: LoopProgram, taken: set[str]) -> LoopProgram:
-    """Registers for the elements of small private arrays whose indices are all numbers."""
-    kept = _indexed_by_variables(program)
-    aliased = {b.alias for b in program.buffers if b.alias}
-    found = {
-        b.name: b
-        for b in program.buffers
-        if b.role in ("local", "temp") and not b.alias and b.name not in aliased and b.name not in kept
-    }
-    if not found:
-        return program
-    body = _Scalars(found, taken).statements(program.body)
-    used = {b for s in walk(body) for b in buffers_of(s)} | aliased
-    buffers = tuple(b for b in program.buffers if b.name not in found or b.name in used)
-    return replace(program, buffers=buffers, body=body)
-
-
-def _indexed_by_variables(program: LoopProgram) -> set[str]:
-    """Buffers that stay arrays: read or written at a varying index, by a call, or both stored to and accumulated in."""
-    kept: set[str] = set()
-    stored: Counter[tuple[str, object]] = Counter()
-    accumulated: set[str] = set()
-    for s in walk(program.body):
-        if isinstance(s, Call):
-            kept.update(buffers_of(s))
-        elif isinstance(s, (Store, UpdateAt)):
-            if not _fixed(s.index):
-                kept.add(s.buffer)
-            if isinstance(s, Store):
-                stored[s.buffer, s.index] += 1
-            else:
-                accumulated.add(s.buffer)
-        elif isinstance(s, Fill):
-            accumulated.add(s.buffer)
-        kept.update(e.buffer for e in expressions(s) if isinstance(e, Read) and (e.when or not _fixed(e.index)))
-    kept.update(b for (b, _), count in stored.items() if count > 1 or b in accumulated)
-    return kept
-
-
-def _fixed(index: Iterable[Index | Value]) -> bool:
-    return all(isinstance(i, Affine) and not i.terms and isinstance(i.offset, int) for i in index)
-
-
-class _Scalars(Rewriter):
-    def __init__(self, found: dict[str, Buffer], taken: set[str]):
-        self.found = found
-        self.taken = taken
-        self.names: dict[tuple[str, tuple[int, ...]], str] = {}
-
-    def element(self, buffer: str, index: Iterable[Index | Value]) -> str:
-        position = tuple(i.offset for i in index if isinstance(i, Affine) and isinstance(i.offset, int))
-        key = buffer, position
-        if key not in self.names:
-            self.names[key] = _fresh("_".join((buffer, *map(str, position))), self.taken)
-        return self.names[key]
-
-    def all_elements(self, buffer: Buffer) -> list[str]:
-        positions: list[tuple[int, ...]] = [()]
-        for extent in buffer.shape:
-            assert isinstance(extent, int)
-            positions = [(*p, k) for p in positions for k in range(extent)]
-        return [self.element(buffer.name, tuple(map(constant, p))) for p in positions]
-
-    def statement(self, s: Stmt) -> tuple[Stmt, ...]:
-        if isinstance(s, Store) and s.buffer in self.found:
-            return (Let(self.element(s.buffer, s.index), self.expr(s.value)),)
-        if isinstance(s, UpdateAt) and s.buffer in self.found:
-            return (Update(self.element(s.buffer, s.index), s.combine, self.expr(s.value)),)
-        if isinstance(s, Fill) and s.buffer in self.found:
-            buffer = self.found[s.buffer]
-            return tuple(Declare(n, s.combine, buffer.dtype) for n in self.all_elements(buffer))
-        if isinstance(s, Loop):
-            reduced = tuple(
-                n for r in s.reduced for n in (self.all_elements(self.found[r]) if r in self.found else (r,))
-            )
-            return (Loop(s.var, s.extent, self.statements(s.body), s.kind, reduced),)
-        return super().statement(s)
-
-    def read(self, read: Read) -> Expr:
-        if read.buffer in self.found:
-            return Name(self.element(read.buffer, read.index), read.dtype)
-        return super().read(read)

@@ -81,7 +81,10 @@ def faults(program: LoopProgram) -> list[Fault]:
     found += [
         (None, f"the output {name} is never written")
         for name in dict.fromkeys(program.outputs)
-        if (b := verifier.buffers.get(name)) and b.role == "output" and product(b.shape) != 0 and not verifier.written(name)
+        if (b := verifier.buffers.get(name))
+        and b.role == "output"
+        and product(b.shape) != 0
+        and not verifier.written(name)
     ]
     return found
 
@@ -235,7 +238,9 @@ class _Verifier:
                 yield from self.bounds(when, scope)
                 yield from self.expr(inside, _Scope(scope.scalars, scope.ranges.where(when), scope.depth))
                 yield from self.expr(outside, _Scope(scope.scalars, scope.ranges.unless(when), scope.depth))
-                yield from (f"a branch has dtype {b.dtype}, not {e.dtype}" for b in (inside, outside) if b.dtype != e.dtype)
+                yield from (
+                    f"a branch has dtype {b.dtype}, not {e.dtype}" for b in (inside, outside) if b.dtype != e.dtype
+                )
 
     def bounds(self, when: Iterable[Bound], scope: _Scope) -> Iterator[str]:
         for bound in when:

@@ -7,7 +7,6 @@ from typing import Any
 
 import numpy as np
 
-
 from tracegrad.ir import lowering
 from tracegrad.ir.dims import DimLike, product
 from tracegrad.ir.graph import Node, Var
@@ -113,5 +112,3 @@ def transposed_source(definitions: Mapping[Var, Node], var: Var) -> Var | None:
     swapped = (*var.type.shape[:-2], var.type.shape[-1], var.type.shape[-2])
     exchanged = source.type.shape == swapped and pieces[0].index == tuple(names)
     return source if exchanged and source.type.dtype == var.type.dtype else None
-
-
