@@ -11,6 +11,7 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 from tracegrad import autograd, errors, ops
+from tracegrad.autograd import tensor_methods as _attached
 from tracegrad.errors import TracegradError
 from tracegrad.function import Function
 from tracegrad.ops.creation import tensor  # replaces the submodule of that name as an attribute

@@ -116,5 +116,23 @@ class GradcheckError(TracegradError, RuntimeError):
     """gradcheck found a difference."""
 
 
+class ModuleNameError(TracegradError, KeyError):
+    """A name that a parameter, buffer or child of a Module cannot have."""
+
+    __str__ = TracegradError.__str__
+
+
+class ModuleAttributeError(TracegradError, AttributeError):
+    """An attribute of a Module assigned before Module.__init__()."""
+
+
+class ModuleTypeError(TracegradError, TypeError):
+    """A value of the wrong type assigned to a parameter, buffer or child of a Module."""
+
+
+class ModuleStateError(TracegradError, RuntimeError):
+    """A state_dict that does not fit the Module."""
+
+
 class VerificationError(TracegradError, AssertionError):
     """The verifier found a fault in a graph or program: a bug of tracegrad's own."""

@@ -108,7 +108,8 @@ class Operation(Function):
     def __init_subclass__(cls, **kwargs: Any) -> None:
         named = bool(cls.__dict__.get("name"))  # a base class of a family has no name and is no operation
         super().__init_subclass__(**kwargs)
-        cls.node_class = type(f"{cls.__name__}Backward0", (OperationNode,), {"__slots__": (), "function": cls, "plans": {}})
+        members = {"__slots__": (), "function": cls, "plans": {}}
+        cls.node_class = type(f"{cls.__name__}Backward0", (OperationNode,), members)
         if named:
             registry[cls.name] = cls
 
@@ -151,7 +152,7 @@ class Operation(Function):
         if record:
             link(cls, args, attrs, outputs)
         for out in outputs:
-            if out._array.base is not None or any([out._array is a for a in arrays]):
+            if out._array.base is not None or any(out._array is a for a in arrays):
                 note_view(cls, args, attrs, outputs, out)
         if modes.special and state.inference:
             mark_inference(outputs)
@@ -174,11 +175,9 @@ def outlived() -> ArgumentError:
 def link(op: type[Operation], args: tuple[Any, ...], attrs: Mapping[str, Any], outputs: tuple[Tensor, ...]) -> None:
     """Give the outputs that can have a gradient a backward node of `op`."""
     node = op.node_class(args, attrs, outputs)
-    position = 0
-    for out in outputs:
+    for position, out in enumerate(outputs):
         if out.dtype.kind in "fc":
             out._requires_grad, out._grad_fn, out._output_nr = True, node, position
-        position += 1
 
 
 def operation(name: str) -> type[Operation]:

@@ -46,7 +46,7 @@ class FunctionContext:
         self._materialize = True
 
     def save_for_backward(self, *tensors: Any) -> None:
-        """Keep these Tensors (or None) for backward, where `saved_tensors` has them. Raises ArgumentError (TypeError)."""
+        """Keep these Tensors (or None) for backward, which finds them in `saved_tensors`. Raises ArgumentError."""
         for position, tensor in enumerate(tensors):
             if tensor is not None and not isinstance(tensor, (Tensor, np.ndarray)):
                 raise ArgumentError(
@@ -174,7 +174,7 @@ def backward_of(function: Any) -> Any:
 
 
 def checked_gradients(name: str, grads: Any, tensor_inputs: tuple[bool, ...], edges: Any) -> tuple[Any, ...]:
-    """What backward returned, as one value per input. Raises AutogradError on a wrong count, ArgumentError on a type."""
+    """What backward returned, one value per input. Raises AutogradError (wrong count) or ArgumentError (wrong type)."""
     values = list(grads) if isinstance(grads, tuple) else [grads]
     expected = len(tensor_inputs)
     while len(values) > expected and values[-1] is None:
@@ -214,7 +214,9 @@ def _signature(function: Any, with_ctx: bool) -> inspect.Signature | None:
     return signature.replace(parameters=parameters[1:] if with_ctx else parameters)
 
 
-def bound_arguments(cls: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> tuple[tuple[Any, ...], dict[str, Any]]:
+def bound_arguments(
+    cls: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any]
+) -> tuple[tuple[Any, ...], dict[str, Any]]:
     """Keyword arguments in their positions of forward's signature; keyword-only ones stay, and cannot be Tensors."""
     if not kwargs:
         return args, {}
@@ -269,7 +271,7 @@ def eager_apply(cls: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> A
             Tensor._wrap(a) if isinstance(a, np.ndarray) and a.dtype.kind in "biufc" else a for a in arguments
         )
         arrays_only = any(isinstance(a, Tensor) for a in arguments)
-    record = state.grad_enabled and any([isinstance(a, Tensor) and a.requires_grad for a in arguments])
+    record = state.grad_enabled and any(isinstance(a, Tensor) and a.requires_grad for a in arguments)
     node_class = node_class_of(cls)
     node = node_class.__new__(node_class)
     node._prepare(arguments, record)
@@ -297,7 +299,7 @@ def _as_output(value: Any, alone: bool = False) -> Any:
 
 
 def _wrap_outputs(node: UserNode, arguments: tuple[Any, ...], raw: tuple[Any, ...], record: bool) -> tuple[Any, ...]:
-    """The outputs with their history. Views, dirty inputs and inputs returned as they are get what the contract says."""
+    """The outputs with their history; views, dirty inputs and inputs returned as they are by the contract."""
     inputs = {id(a) for a in arguments if isinstance(a, Tensor)}
     dirty = {id(t) for t in node._dirty}
     _check_dirty(node, inputs, raw, record)

@@ -24,7 +24,6 @@ from tracegrad.state import state
 from tracegrad.tensor import Tensor
 
 _accumulating = threading.RLock()
-Pending = dict[BackwardNode, list[Any]]
 
 
 class Wanted:
@@ -55,7 +54,7 @@ class Wanted:
     def take(self, node: BackwardNode, cotangents: list[Any]) -> bool:
         """Keep what is asked for at this node; whether the node itself has to run."""
         for position, i in self.positions.get(node, ()):
-            self.found[i] = cotangents[position]
+            self.found[i] = cotangents[position] = _tensor_or_none(cotangents[position])
         return node in self.needed
 
     def leads(self, node: BackwardNode) -> bool:
@@ -72,110 +71,159 @@ def run_backward(
     """Pull the seeds back from the root edges to the leaves, or to what is wanted.
 
     `keep` keeps saved values for another run; with `create_graph` the backward pass itself is recorded.
+
+    Where nothing is to be recorded, built-in operations exchange bare ndarrays, which saves making Tensors of them;
+    hooks, user Functions and results see Tensors.
     """
-    pending: Pending = {}
-    leaves: dict[BackwardNode, None] = {}
-    heap: list[tuple[int, BackwardNode]] = []
     former = state.grad_enabled
     state.grad_enabled = create_graph
+    run = _Run(keep, wanted, not create_graph and state.trace is None)
     try:
         for (node, position), seed in zip(roots, seeds, strict=True):
             if wanted is None or wanted.leads(node):
-                _add(pending, leaves, heap, node, position, seed, set())
+                run.add(node, position, None if seed is None else _converted(seed, run.bare))
         del seeds, seed
-        _drain(pending, leaves, heap, keep, wanted)
-        for leaf in leaves:
-            _finish_leaf(leaf, pending.pop(leaf), wanted)
+        run.drain()
+        run.finish_leaves()
     finally:
         state.grad_enabled = former
 
 
-def _drain(
-    pending: Pending, leaves: dict[BackwardNode, None], heap: list[Any], keep: bool, wanted: Wanted | None
-) -> None:
-    owned: set[int] = set()  # ids of sums that this run made, hence may add to in place
-    while heap:
-        node = heappop(heap)[1]
-        cotangents = pending.pop(node)
-        if node._hooks is not None:
-            cotangents = node._hooks.before(cotangents)
-        if wanted is not None and not wanted.take(node, cotangents):
-            continue
-        grads = _run_node(node, tuple(cotangents))
-        del cotangents
-        if not keep:
-            node._release()
-        edges = node._edges
-        if len(grads) != len(edges):
-            raise AutogradError(
-                f"Function {node.name()} returned an invalid number of gradients - "
-                f"expected {len(edges)}, but got {len(grads)}"
-            )
-        for i, edge in enumerate(edges):
-            if edge is None or (wanted is not None and not wanted.leads(edge[0])):
-                continue
-            g = grads[i]
-            successor, position = edge
-            shape, dtype = successor._outs[position]
-            if g is not None:
-                if not isinstance(g, Tensor):
-                    g = as_tensor(g)
-                array = g._array
-                if array is None or array.shape != shape or array.dtype != dtype:
-                    g = _fitted(node, i, g, Type(dtype, shape))
-            elif isinstance(node, OperationNode):
-                g = materialized(None, successor._outs[position])
-            slot = pending.get(successor)
-            if slot is None:
-                pending[successor] = slot = [None] * len(successor._outs)
-                sequence = successor._sequence
-                if sequence >= 0:
-                    heappush(heap, (-sequence, successor))
-                else:
-                    leaves[successor] = None
-                slot[position] = g
+class _Run:
+    """One run of the engine. `pending` holds per node its cotangent, a list of them where it has several outputs."""
+
+    __slots__ = ("bare", "heap", "keep", "leaves", "owned", "pending", "wanted")
+
+    def __init__(self, keep: bool, wanted: Wanted | None, bare: bool):
+        self.keep, self.wanted, self.bare = keep, wanted, bare
+        self.pending: dict[BackwardNode, Any] = {}
+        self.leaves: dict[BackwardNode, None] = {}
+        self.heap: list[tuple[int, BackwardNode]] = []
+        self.owned: set[int] = set()  # ids of sums that this run made, hence may add to in place
+
+    def add(self, node: BackwardNode, position: int, g: Any) -> None:
+        """One more contribution to a cotangent of `node`."""
+        pending = self.pending
+        several = len(node._outs) != 1
+        if node not in pending:
+            sequence = node._sequence
+            if sequence >= 0:
+                heappush(self.heap, (-sequence, node))
             else:
-                _sum_into(slot, position, g, owned)
-                if successor in leaves:
-                    leaves[successor] = leaves.pop(successor)
-        del grads
-
-
-def _add(
-    pending: Pending, leaves: dict[BackwardNode, None], heap: list[Any], node: BackwardNode, position: int,
-    g: Any, owned: set[int],
-) -> None:
-    slot = pending.get(node)
-    if slot is None:
-        pending[node] = slot = [None] * len(node._outs)
-        if node._sequence >= 0:
-            heappush(heap, (-node._sequence, node))
-        else:
-            leaves[node] = None
-    _sum_into(slot, position, g, owned)
-
-
-def _sum_into(slot: list[Any], position: int, g: Any, owned: set[int]) -> None:
-    """Add a contribution; in place where the sum is this run's own and nothing is recorded."""
-    former = slot[position]
-    if g is None or former is None:
-        slot[position] = g if former is None else former
-        return
-    if former._array is not None and id(former) in owned and not state.grad_enabled:
-        if g._array is not None and state.trace is None:
-            np.add(former._array, g._array, out=former._array)
+                self.leaves[node] = None
+            pending[node] = [None] * len(node._outs) if several else g
+            if several:
+                pending[node][position] = g
             return
-    from tracegrad.ops.arithmetic import Add
+        slot = pending[node]
+        if several:
+            slot[position] = self._sum(slot[position], g)
+        else:
+            pending[node] = self._sum(slot, g)
+        if node in self.leaves:
+            self.leaves[node] = self.leaves.pop(node)
 
-    slot[position] = total = Add.apply(former, g)
-    if total._array is not None and total._array.ndim:
-        owned.add(id(total))
+    def _sum(self, former: Any, g: Any) -> Any:
+        """In place where the former sum is this run's own and nothing is recorded."""
+        if g is None or former is None:
+            return g if former is None else former
+        if type(former) is np.ndarray:
+            if id(former) in self.owned:
+                return np.add(former, g, out=former)
+            total = np.add(former, g)
+            if type(total) is np.ndarray:
+                self.owned.add(id(total))
+            return total
+        from tracegrad.ops.arithmetic import Add
+
+        return Add.apply(former, g)
+
+    def drain(self) -> None:
+        """Run the nodes."""
+        heap, pending, wanted, keep, bare = self.heap, self.pending, self.wanted, self.keep, self.bare
+        while heap:
+            node = heappop(heap)[1]
+            cotangent = pending.pop(node)
+            if (
+                wanted is None
+                and node._hooks is None
+                and isinstance(node, OperationNode)
+                and type(cotangent) is not list
+                and cotangent is not None
+                and not modes.anomaly
+            ):
+                grads = node.function.backward(node, cotangent)
+                if type(grads) is not tuple:
+                    grads = (grads,)
+            else:
+                cotangents = cotangent if type(cotangent) is list else [cotangent]
+                if not self._before(node, cotangents):
+                    continue
+                grads = _run_node(node, tuple(cotangents), bare)
+                del cotangents
+            del cotangent
+            if not keep:
+                node._release()
+            edges = node._edges
+            if len(grads) != len(edges):
+                raise _wrong_count(node, len(edges), len(grads))
+            position = -1
+            for edge in edges:
+                position += 1
+                if edge is None or (wanted is not None and not wanted.leads(edge[0])):
+                    continue
+                g = grads[position]
+                successor, slot = edge
+                shape, dtype = successor._outs[slot]
+                if g is None:
+                    if isinstance(node, OperationNode):
+                        g = np.zeros(shape, dtype) if bare else materialized(None, (shape, dtype))
+                else:
+                    if type(g) is not np.ndarray:
+                        g = _converted(g, bare)
+                    if g.shape != shape or g.dtype != dtype:
+                        g = _fitted(node, position, g, Type(dtype, shape))
+                self.add(successor, slot, g)
+            del grads
+            g = None
+
+    def _before(self, node: BackwardNode, cotangents: list[Any]) -> bool:
+        """Run the hooks of the Tensors, keep what is wanted; whether the node has to run."""
+        if node._hooks is not None:
+            cotangents[:] = map(_tensor_or_none, cotangents)
+            node._hooks.before(cotangents)
+        return self.wanted is None or self.wanted.take(node, cotangents)
+
+    def finish_leaves(self) -> None:
+        """Accumulate into the leaves."""
+        while self.leaves:
+            leaf = next(iter(self.leaves))
+            del self.leaves[leaf]
+            _finish_leaf(leaf, self.pending.pop(leaf), self.wanted)
 
 
-def _run_node(node: BackwardNode, cotangents: tuple[Any, ...]) -> tuple[Any, ...]:
+def _tensor_or_none(g: Any) -> Tensor | None:
+    return g if g is None or isinstance(g, Tensor) else Tensor._wrap(np.asarray(g))
+
+
+def _converted(g: Any, bare: bool) -> Any:
+    """What a backward returned, as the kind of value this run exchanges."""
+    if isinstance(g, Tensor):
+        return g._array if bare and g._array is not None else g
+    return np.asarray(g) if bare else as_tensor(g)
+
+
+def _wrong_count(node: BackwardNode, expected: int, found: int) -> AutogradError:
+    return AutogradError(
+        f"Function {node.name()} returned an invalid number of gradients - expected {expected}, but got {found}"
+    )
+
+
+def _run_node(node: BackwardNode, cotangents: tuple[Any, ...], bare: bool) -> tuple[Any, ...]:
+    """The node with its hooks. Nodes that are not built-in operations, and hooks, get Tensors."""
     hooks = node._hooks
-    if hooks is None and not modes.anomaly:
-        return node._run(cotangents)
+    if not bare or hooks is not None or not isinstance(node, OperationNode):
+        cotangents = tuple(map(_tensor_or_none, cotangents))
     if hooks is not None and hooks.pre:
         cotangents = hooks.run_pre(cotangents)
     if modes.anomaly:
@@ -183,7 +231,7 @@ def _run_node(node: BackwardNode, cotangents: tuple[Any, ...]) -> tuple[Any, ...
     else:
         grads = node._run(cotangents)
     if hooks is not None and hooks.post:
-        grads = hooks.run_post(grads, cotangents)
+        grads = hooks.run_post(tuple(map(_tensor_or_none, grads)), cotangents)
     return grads
 
 
@@ -195,13 +243,14 @@ def _run_watched(node: BackwardNode, cotangents: tuple[Any, ...]) -> tuple[Any, 
         raise
     if modes.check_nan:
         for position, g in enumerate(grads):
-            if isinstance(g, Tensor) and g._array is not None and g.dtype.kind in "fc" and np.isnan(g._array).any():
+            array = g._array if isinstance(g, Tensor) else g
+            if array is not None and array.dtype.kind in "fc" and np.isnan(array).any():
                 warn_of_forward(node)
                 raise nan_found(node, position)
     return grads
 
 
-def _fitted(node: BackwardNode, position: int, g: Tensor, target: Type) -> Tensor:
+def _fitted(node: BackwardNode, position: int, g: Any, target: Type) -> Any:
     from tracegrad.ops.cotangent import fit
 
     if g.shape != target.shape and not expandable(target.shape, g.shape):
@@ -219,70 +268,63 @@ def expandable(shape: Any, other: Any) -> bool:
     return extra >= 0 and all(a == b or a == 1 for a, b in zip(shape, other[extra:], strict=True))
 
 
-def _finish_leaf(node: BackwardNode, cotangents: list[Any], wanted: Wanted | None) -> None:
+def _finish_leaf(node: BackwardNode, g: Any, wanted: Wanted | None) -> None:
     assert isinstance(node, AccumulateGrad)
     leaf = node.variable
     meta = leaf._meta
-    if meta is not None and meta.hooks and cotangents[0] is not None:
-        cotangents[0] = run_tensor_hooks(meta.hooks, cotangents[0])
+    if meta is not None and meta.hooks and g is not None:
+        g = run_tensor_hooks(meta.hooks, _tensor_or_none(g))
     if wanted is not None:
-        wanted.take(node, cotangents)
+        wanted.take(node, [g])
         return
     hooks = node._hooks
-    if hooks is not None and hooks.pre:
-        cotangents = list(hooks.run_pre(tuple(cotangents)))
-    g = cotangents.pop()
+    if hooks is not None:
+        (g,) = hooks.run_pre((_tensor_or_none(g),))
     if g is None:
         return
     accumulate(leaf, g)
     if hooks is not None and hooks.post:
-        hooks.run_post((), (g,))
+        hooks.run_post((), (_tensor_or_none(g),))
     if meta is not None and meta.post_hooks:
         for hook in list(meta.post_hooks.values()):
             hook(leaf)
 
 
-# References to a gradient nobody else holds, inside `accumulate`: the caller's local, the parameter, the argument of
-# getrefcount; for its array: the Tensor's slot, the local, the argument.
-_TENSOR_REFERENCES, _ARRAY_REFERENCES = 4, 3
-
-
-def accumulate(leaf: Tensor, g: Tensor) -> None:
+def accumulate(leaf: Tensor, g: Any) -> None:
     """Add `g` to `leaf.grad`: the first gradient becomes it, later ones are added in place to the same object."""
     with _accumulating:
         meta = leaf._ensure_meta()
         former = meta.grad
+        array = g if type(g) is np.ndarray else None if not isinstance(g, Tensor) else g._array
         if former is not None:
-            if state.grad_enabled or g._array is None or former._array is None:
+            if state.grad_enabled or array is None or former._array is None:
                 from tracegrad.ops.arithmetic import Add
 
-                meta.grad = Add.apply(former, g)
-            else:
-                if not former._array.flags.writeable:
-                    meta.grad = former = Tensor._wrap(former._array.copy())
-                np.add(former._array, g._array, out=former._array)
+                meta.grad = Add.apply(former, as_tensor(g))
+            elif former._array.flags.writeable:
+                np.add(former._array, array, out=former._array)
                 former._ensure_meta().version[0] += 1
-            return
-        array = g._array
-        if state.grad_enabled and g._requires_grad:
-            meta.grad = g.clone()
+            else:
+                meta.grad = Tensor._wrap(former._array + array)
+        elif isinstance(g, Tensor):
+            if state.grad_enabled and g.requires_grad:
+                meta.grad = g.clone()
+            else:
+                meta.grad = detached(g) if array is None else Tensor._wrap(array.copy())
         elif array is None:
-            meta.grad = detached(g)
-        elif _is_unshared(g, array, leaf._array):
-            meta.grad = Tensor._wrap(array)
+            meta.grad = Tensor._wrap(np.array(g))
         else:
-            meta.grad = Tensor._wrap(array.copy(order="K"))
+            meta.grad = Tensor._wrap(array if _is_unshared(array) else array.copy())
 
 
-def _is_unshared(g: Tensor, array: np.ndarray, like: np.ndarray | None) -> bool:
+def _is_unshared(array: np.ndarray) -> bool:
+    """Whether nothing but the engine refers to a gradient, so that it need not be copied.
+
+    References are those of this parameter, of the locals of `accumulate` (two) and of `_finish_leaf`, and of
+    getrefcount's argument.
+    """
     return (
-        array.base is None
-        and array.flags.owndata
-        and array.flags.writeable
-        and like is not None
-        and (array.strides == like.strides or array.flags.c_contiguous)
-        and sys.getrefcount(g) <= _TENSOR_REFERENCES + 1
-        and sys.getrefcount(array) <= _ARRAY_REFERENCES + 1
+        array.base is None and array.flags.c_contiguous and array.flags.writeable and sys.getrefcount(array) <= 5
     )
 
 

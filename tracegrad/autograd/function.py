@@ -34,7 +34,7 @@ class NotDifferentiable(BackwardNode):
 
 
 def once_differentiable(backward: Callable[..., Any]) -> Callable[..., Any]:
-    """Mark a `backward` that is not made of tracegrad operations: it runs unrecorded, and a second derivative raises."""
+    """Mark a `backward` not made of tracegrad operations: it runs unrecorded, and a second derivative raises."""
 
     @functools.wraps(backward)
     def run_once(ctx: Any, *grad_outputs: Any) -> Any:

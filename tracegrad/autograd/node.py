@@ -33,7 +33,7 @@ class BackwardNode:
     metadata: a dict for whoever wants to note something on the node (anomaly mode keeps the forward traceback there).
     """
 
-    __slots__ = ("__weakref__", "_metadata", "_edges", "_hooks", "_outs", "_sequence")
+    __slots__ = ("__weakref__", "_edges", "_hooks", "_noted", "_outs", "_sequence")
 
     _edges: tuple[Edge | None, ...]
     _outs: tuple[ShapeAndDtype, ...]
@@ -42,7 +42,7 @@ class BackwardNode:
 
     def _begin(self) -> None:
         self._sequence = next(_sequence)
-        self._hooks = self._metadata = None
+        self._hooks = None
         if modes.anomaly:
             modes.note_forward(self)
 
@@ -52,9 +52,11 @@ class BackwardNode:
 
     @property
     def metadata(self) -> dict[str, Any]:
-        if self._metadata is None:
-            self._metadata = {}
-        return self._metadata
+        try:
+            return self._noted
+        except AttributeError:
+            self._noted: dict[str, Any] = {}
+            return self._noted
 
     def name(self) -> str:
         return type(self).__name__
@@ -122,79 +124,84 @@ def edge_of(value: Any) -> Edge | None:
     return (accumulator(value), 0) if node is None else (node, value._output_nr)
 
 
-class OperationNode(BackwardNode):
-    """The backward node of a built-in operation; it is also the `ctx` of the operation's `backward`."""
+class Plan:
+    """For one pattern of needed gradients: which inputs to save, and whether the outputs are read."""
 
-    __slots__ = ("attrs", "needs_input_grad", "operands", "released", "saved_inputs", "saved_outputs", "versions")
+    __slots__ = ("keep_outputs", "needs", "positions")
+
+    def __init__(self, function: Any, needs: tuple[bool, ...]):
+        saved = function.saved_for(needs)
+        self.needs = needs
+        self.positions = tuple(i for i in range(len(needs)) if str(i) in saved)
+        self.keep_outputs = "y" in saved
+
+
+class OperationNode(BackwardNode):
+    """The backward node of a built-in operation; it is also the `ctx` of the operation's `backward`.
+
+    saved holds the inputs at the plan's positions and versions theirs, followed by those of saved_outputs; after
+    release saved is None. operands are (shape, dtype) per input (a Type where traced, a class for a Python number).
+    """
+
+    __slots__ = ("attrs", "operands", "plan", "saved", "saved_outputs", "versions")
 
     function: ClassVar[Any]
-    # Per pattern of needed gradients: the positions of the inputs to save, and whether the outputs are read.
-    plans: ClassVar[dict[tuple[bool, ...], tuple[tuple[int, ...], bool]]]
+    plans: ClassVar[dict[tuple[bool, ...], Plan]]
 
     def __init__(self, inputs: tuple[Any, ...], attrs: Mapping[str, Any], outputs: tuple[Tensor, ...]):
         self._sequence = next(_sequence)
-        self._hooks = self._metadata = None
+        self._hooks = None
         self.attrs = attrs
-        self.released = False
         edges: list[Edge | None] = []
         operands: list[Any] = []
         for x in inputs:
             if isinstance(x, Tensor):
                 array = x._array
                 operands.append(x._var.type if array is None else (array.shape, array.dtype))
-                node = x._grad_fn
-                if node is not None and x._meta is None:
-                    edges.append((node, x._output_nr))
-                else:
-                    edges.append(edge_of(x))
+                edges.append(edge_of(x))
             else:
                 edges.append(None)
                 operands.append((x.shape, x.dtype) if isinstance(x, (np.ndarray, np.generic)) else type(x))
         self._edges = tuple(edges)
-        self.operands = operands
-        self.needs_input_grad = needs = tuple([e is not None for e in edges])
+        self.operands: Any = operands
         self._outs = tuple([(o.shape, o.dtype) for o in outputs])
-        plan = self.plans.get(needs) or self._plan(needs)
-        positions, keep_outputs = plan
-        saved: list[Any] = []
-        versions: list[int] = []
-        for position in positions:
-            x = inputs[position]
-            saved.append(x)
-            if isinstance(x, Tensor):
-                meta = x._meta
-                versions.append(0 if meta is None else meta.version[0])
-            else:
-                versions.append(0)
-        self.saved_inputs: Any = saved
-        self.versions: Any = versions
+        needs = tuple([e is not None for e in edges])
+        self.plan = plan = self.plans.get(needs) or self.plan_for(needs)
+        self.saved: Any = tuple([inputs[i] for i in plan.positions])
+        versions = [version_of(x) for x in self.saved]
         self.saved_outputs: Any = None
-        if keep_outputs:
+        if plan.keep_outputs:
             # Kept as arrays with their versions, never as the Tensors, whose grad_fn would make a cycle with this node.
-            self.saved_outputs = [detached(o) for o in outputs]
+            self.saved_outputs = tuple([detached(o) for o in outputs])
             versions.extend([o._version for o in outputs])
+        self.versions = versions
         if modes.special:
             self._special()
 
     @classmethod
-    def _plan(cls, needs: tuple[bool, ...]) -> tuple[tuple[int, ...], bool]:
-        saved = cls.function.saved_for(needs)
-        plan = cls.plans[needs] = (tuple(i for i in range(len(needs)) if str(i) in saved), "y" in saved)
+    def plan_for(cls, needs: tuple[bool, ...]) -> Plan:
+        """The plan of this pattern of needed gradients, made once."""
+        plan = cls.plans.get(needs)
+        if plan is None:
+            plan = cls.plans[needs] = Plan(cls.function, needs)
         return plan
 
     def _special(self) -> None:
         if modes.anomaly:
             modes.note_forward(self)
-        if state.inference:
-            return
         pack_hooks = modes.saved_hooks
-        for i, x in enumerate(self.saved_inputs):
+        for x in self.saved:
             if isinstance(x, Tensor):
                 _refuse_inference(x)
-                if pack_hooks:
-                    self.saved_inputs[i] = pack_hooks[-1].pack(x)
-        if pack_hooks and self.saved_outputs:
-            self.saved_outputs = [pack_hooks[-1].pack(x) for x in self.saved_outputs]
+        if pack_hooks:
+            hook = pack_hooks[-1]
+            self.saved = tuple(hook.pack(x) if isinstance(x, Tensor) else x for x in self.saved)
+            if self.saved_outputs:
+                self.saved_outputs = tuple(map(hook.pack, self.saved_outputs))
+
+    @property
+    def needs_input_grad(self) -> tuple[bool, ...]:  # type: ignore[override]
+        return self.plan.needs
 
     @property
     def types(self) -> tuple[Type, ...]:
@@ -205,36 +212,44 @@ class OperationNode(BackwardNode):
 
     @property
     def inputs(self) -> tuple[Any, ...]:
-        """The saved inputs, None in the places of the others."""
-        if self.released:
+        """The saved inputs, None in the places of the others. Bare arrays where nothing is recorded."""
+        if self.saved is None:
             raise freed()
-        found: list[Any] = [None] * len(self._edges)
-        for position, x, version in zip(self.plans[self.needs_input_grad][0], self.saved_inputs, self.versions):
+        plan = self.plan
+        found: list[Any] = [None] * len(plan.needs)
+        recording = state.grad_enabled
+        for position, x, version in zip(plan.positions, self.saved, self.versions):
             if isinstance(x, Tensor):
                 meta = x._meta
                 if meta is not None and meta.version[0] != version:
                     raise modified(self, x, version)
             elif type(x) is Packed:
                 x = x.unpack()
-            edge = self._edges[position]
-            if edge is not None and state.grad_enabled:
-                x = linked(x, edge)
+            if not recording:
+                if isinstance(x, Tensor) and x._array is not None and state.trace is None:
+                    x = x._array
+            elif self._edges[position] is not None:
+                x = linked(x, self._edges[position])
             found[position] = x
         return tuple(found)
 
     @property
     def outputs(self) -> tuple[Tensor, ...]:
         """The saved outputs, linked to this node again so that they can be differentiated once more."""
-        if self.released:
+        if self.saved is None:
             raise freed()
         found = []
-        versions = self.versions[len(self.saved_inputs) :]
+        versions = self.versions[len(self.saved) :]
         for position, (x, version) in enumerate(zip(self.saved_outputs, versions)):
             if type(x) is Packed:
                 x = x.unpack()
             elif x._version != version:
                 raise modified(self, x, version)
-            found.append(linked(x, (self, position)) if state.grad_enabled and x.dtype.kind in "fc" else x)
+            if not state.grad_enabled:
+                x = x._array if x._array is not None and state.trace is None else x
+            elif x.dtype.kind in "fc":
+                x = linked(x, (self, position))
+            found.append(x)
         return tuple(found)
 
     @property
@@ -242,17 +257,25 @@ class OperationNode(BackwardNode):
         return self.outputs[0]
 
     def _run(self, cotangents: tuple[Tensor | None, ...]) -> tuple[Any, ...]:
-        if None in cotangents:
-            if all(g is None for g in cotangents):
+        missing = [g is None for g in cotangents]
+        if any(missing):
+            if all(missing):
                 return (None,) * len(self._edges)
             cotangents = tuple(map(materialized, cotangents, self._outs))
         grads = self.function.backward(self, *cotangents)
         return grads if type(grads) is tuple else (grads,)
 
     def _release(self) -> None:
-        if self.saved_inputs or self.saved_outputs:
-            self.released = True
-            self.saved_inputs = self.saved_outputs = self.versions = ()
+        if self.saved or self.saved_outputs:
+            self.saved = self.saved_outputs = self.versions = None
+
+
+def version_of(x: Any) -> int:
+    """The version of a Tensor's memory; 0 for anything else."""
+    if isinstance(x, Tensor):
+        meta = x._meta
+        return 0 if meta is None else meta.version[0]
+    return 0
 
 
 class Packed:
@@ -327,7 +350,8 @@ def modified(node: BackwardNode, tensor: Tensor, version: int) -> AutogradError:
     made_by = tensor._grad_fn
     origin = f", which is output {tensor._output_nr} of {made_by.name()}," if made_by is not None else ""
     hint = (
-        "the traceback above shows the operation that cannot compute its gradient; the Tensor was modified there or later"
+        "the traceback above shows the operation that cannot compute its gradient; "
+        "the Tensor was modified there or later"
         if modes.anomaly
         else "modify a copy (`x = x.clone()`), or modify before the operation that reads the old value; "
         "tg.autograd.set_detect_anomaly(True) shows that operation"

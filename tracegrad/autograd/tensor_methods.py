@@ -185,6 +185,56 @@ def is_inference(self: Tensor) -> bool:
     return self._meta is not None and self._meta.inference
 
 
+def deepcopy(self: Tensor, memo: dict[int, Any]) -> Tensor:
+    """A leaf with a copy of the numbers. Raises AutogradError for a Tensor that was computed, as it has a history."""
+    if self.grad_fn is not None:
+        raise AutogradError(
+            "only Tensors created explicitly by the user (graph leaves) support the deepcopy protocol",
+            fix="copy the value: x.detach().clone()",
+        )
+    if self._array is None:
+        raise ArgumentError("a traced Tensor cannot be deep-copied", fix="use x.clone()")
+    out = type(self)._rebuilt(self._array.copy(), self._requires_grad, type(self))
+    memo[id(self)] = out
+    if self._meta is not None and self._meta.grad is not None:
+        out.grad = deepcopy(self._meta.grad, memo)
+    return out
+
+
+def _rebuilt(array: np.ndarray, requires_grad: bool, cls: type[Tensor]) -> Tensor:
+    """What unpickling calls."""
+    out = Tensor._wrap(array)
+    if cls is not Tensor:
+        out.__class__ = cls
+    out._requires_grad = requires_grad
+    return out
+
+
+def reduce(self: Tensor) -> Any:
+    """Pickling keeps numbers and requires_grad, not the history; a Tensor that was computed is pickled as a leaf."""
+    if self._array is None:
+        raise ArgumentError("a traced Tensor cannot be pickled", fix="return it from the function first")
+    return _rebuilt, (self._array, self.requires_grad, type(self))
+
+
+class _Size(int):
+    """The number of elements, as in NumPy; called, the shape or one size of it, as in PyTorch."""
+
+    _shape: tuple[int, ...]
+
+    def __call__(self, dim: int | None = None) -> Any:
+        return self._shape if dim is None else self._shape[dim]
+
+
+def _size(self: Tensor) -> Any:
+    count = self._var.type.size if self._array is None else self._array.size
+    if not isinstance(count, int):
+        return count
+    size = _Size(count)
+    size._shape = self.shape
+    return size
+
+
 def attach() -> None:
     """Put everything above on Tensor."""
     for method in (
@@ -192,6 +242,9 @@ def attach() -> None:
         numpy, is_floating_point, is_complex, data_ptr, is_inference,
     ):  # fmt: skip
         setattr(Tensor, method.__name__, method)
+    Tensor.__deepcopy__, Tensor.__reduce__ = deepcopy, reduce
+    Tensor._rebuilt = staticmethod(_rebuilt)
+    Tensor.size = property(_size, doc="How many elements; `x.size()` and `x.size(dim)` are PyTorch's.")
     Tensor.grad = property(_get_grad, _set_grad, doc="The gradient that backward() has added up; None before.")
     Tensor.data = property(_get_data, _set_data, doc="The same memory without history and with its own version.")
     Tensor.retains_grad = property(_retains_grad, doc="Whether backward() fills `.grad` of this non-leaf.")
@@ -199,3 +252,6 @@ def attach() -> None:
 
 
 attach()
+
+# What builds on operations comes after: printing, PyTorch's names, in-place methods.
+from tracegrad.autograd import inplace_methods, printing, torch_names  # noqa: E402, F401

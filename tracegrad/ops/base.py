@@ -9,6 +9,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from tracegrad.autograd.elementwise import straight_apply
 from tracegrad.errors import DTypeError, ShapeError
 from tracegrad.function import Operation
 from tracegrad.ir.dims import DimLike
@@ -68,6 +69,14 @@ class ElementwiseOperation(Operation):
     """One scalar function of all operands, which broadcast. `ufunc` gives values and dtypes."""
 
     ufunc: ClassVar[np.ufunc]
+
+    def __init_subclass__(cls, **kwargs: Any) -> None:
+        super().__init_subclass__(**kwargs)
+        if "ufunc" in vars(cls) and cls.apply.__func__ is Operation.apply.__func__:  # type: ignore[attr-defined]
+            own = "forward" in vars(cls)
+            straight = straight_apply(cls, cls.forward if own else cls.ufunc, cls.apply)
+            if straight is not None:
+                cls.apply = staticmethod(straight)
 
     @classmethod
     def forward(cls, *arrays: Any) -> Any:

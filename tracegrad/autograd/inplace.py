@@ -1,0 +1,343 @@
+"""In-place modification of eager Tensors: what may be modified, and how the history is rewritten.
+
+The new value is computed by the ordinary operation and copied into the memory; the version counter rises; the history
+of the Tensor becomes that of the new value. A view passes the change on to its base, whose history gets a
+`CopySlices` node; the view (and every other view of that base) derives its own history from there when next asked.
+"""
+
+from __future__ import annotations
+
+import sys
+import weakref
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from tracegrad.autograd.node import BackwardNode, OperationNode, detached, edge_of
+from tracegrad.autograd.views import alias, replayed
+from tracegrad.errors import AutogradError, DTypeError, ShapeError, UnsupportedError
+from tracegrad.state import state
+from tracegrad.tensor import Tensor
+
+
+class CopySlices(BackwardNode):
+    """A part of a Tensor was overwritten: `region` says which, for arrays and for Tensors alike."""
+
+    __slots__ = ("region", "value_shape", "winners")
+
+    def __init__(self, before: Tensor, value: Any, region: Callable[[Any], Any], winners: Any = None):
+        self._begin()
+        self._edges = (edge_of(before), value if isinstance(value, tuple) else edge_of(value))
+        self._outs = ((before.shape, before.dtype),)
+        self.region, self.winners = region, winners
+
+    def _run(self, cotangents: tuple[Tensor | None, ...]) -> tuple[Any, ...]:
+        (g,) = cotangents
+        if g is None:
+            return None, None
+        kept = cut = None
+        if self._edges[0] is not None:
+            mask = np.ones(g.shape, bool)
+            overwrite(mask, self.region, False)
+            kept = np.where(mask, g, np.zeros((), g.dtype))
+        if self._edges[1] is not None:
+            cut = self.region(g)
+            if self.winners is not None:
+                cut = np.where(self.winners, cut, np.zeros((), g.dtype))
+            shape = self._edges[1][0]._outs[self._edges[1][1]][0]
+            while cut.ndim < len(shape):  # NumPy drops leading axes of size 1 of an assigned value
+                cut = cut[None]
+        return kept, cut
+
+
+def overwrite(array: np.ndarray, region: Callable[[Any], Any], value: Any) -> None:
+    """Set the region of an array to `value`."""
+    assign = getattr(region, "assign", None)
+    if assign is not None:
+        assign(array, value)
+    else:
+        region(array)[...] = value
+
+
+class IndexRegion:
+    """The elements at an index."""
+
+    def __init__(self, index: Any):
+        self.index = index
+
+    def __call__(self, x: Any) -> Any:
+        return x[self.index]
+
+    def assign(self, array: np.ndarray, value: Any) -> None:
+        array[self.index] = value
+
+
+class ViewRegion:
+    """The elements that a view of a base sees."""
+
+    def __init__(self, replay: Any):
+        self.replay = replay
+
+    def __call__(self, x: Any) -> Any:
+        if isinstance(x, Tensor):
+            return replayed(x, self.replay)
+        for op, attrs, position in self.replay:
+            x = op.forward(x, **attrs)
+            x = x if position is None else x[position]
+        return x
+
+
+class Overwrite(BackwardNode):
+    """All of a Tensor was overwritten: nothing flows to the old value, everything to the new one."""
+
+    __slots__ = ()
+
+    def __init__(self, before: Tensor, value: Any):
+        self._begin()
+        self._edges = (edge_of(before), edge_of(value))
+        self._outs = ((before.shape, before.dtype),)
+
+    def _run(self, cotangents: tuple[Tensor | None, ...]) -> tuple[Any, ...]:
+        (g,) = cotangents
+        if g is None:
+            return None, None
+        return Tensor._wrap(np.zeros(g.shape, g.dtype)) if self._edges[0] is not None else None, g
+
+
+_overwrites: dict[str, type[Overwrite]] = {}
+
+
+def overwrite_node(name: str) -> type[Overwrite]:
+    """The class of the nodes of an overwriting method: CopyBackwards, FillBackward0, ZeroBackward0, …"""
+    if name not in _overwrites:
+        _overwrites[name] = type(name, (Overwrite,), {"__slots__": ()})
+    return _overwrites[name]
+
+
+# ---- what may be modified --------------------------------------------------------------------------------------------
+
+
+def check_inplace(x: Tensor, what: str) -> None:
+    """Raise unless `x` may be modified in place: AutogradError by the contract, UnsupportedError while tracing."""
+    array = x._array
+    if array is None or state.trace is not None:
+        raise UnsupportedError(
+            f"{what} modifies a Tensor in place inside a traced function",
+            fix="write it as a new value: x = x + y, np.where(...), or tg.ops.indexing.index_update(x, index, value)",
+        )
+    if state.grad_enabled:
+        _check_history(x)
+    if not array.flags.writeable:
+        raise AutogradError(
+            "this Tensor's memory is read-only (it was broadcast, or made from a read-only array), "
+            "so it cannot be modified in place: more than one element may refer to a single memory location",
+            fix="modify a copy: x.clone()",
+        )
+
+
+def _check_history(x: Tensor) -> None:
+    meta = x._meta
+    base = None if meta is None else meta.base
+    if x._requires_grad and x._grad_fn is None and base is None:
+        raise AutogradError(
+            "a leaf Variable that requires grad is being used in an in-place operation",
+            fix="do it under `with tg.no_grad():`, or on a copy (`x = x.clone()`), or on `x.data`",
+        )
+    if base is None:
+        return
+    if meta.view_reason == "multi" and x.requires_grad:
+        raise AutogradError(
+            "this Tensor is a view and is being modified inplace, but it is one of several outputs of "
+            f"{x._grad_fn.name() if x._grad_fn else 'an operation'}, which returns multiple views",
+            fix="modify a copy: x.clone()",
+        )
+    if meta.view_reason == "no_grad" and (base.requires_grad or x._requires_grad):
+        raise AutogradError(
+            "a view was created in no_grad mode and is being modified inplace with grad mode enabled",
+            fix="make the view outside no_grad, or modify it inside no_grad, or modify a copy: x.clone()",
+        )
+    if meta.view_reason == "custom" and x._requires_grad:
+        raise AutogradError(
+            "this Tensor is a view that a user's Function returned and is being modified inplace, which would leave "
+            "that Function's backward out",
+            fix="return a clone from forward, or modify a copy: x.clone()",
+        )
+    if base._requires_grad and base._grad_fn is None:
+        raise AutogradError(
+            "a view of a leaf Variable that requires grad is being used in an in-place operation",
+            fix="do it under `with tg.no_grad():`, or on a copy of the leaf (`x = x.clone()`)",
+        )
+
+
+# ---- modifying -------------------------------------------------------------------------------------------------------
+
+
+def apply_inplace(x: Tensor, compute: Callable[[Tensor], Any], what: str) -> Tensor:
+    """Replace the value of `x` by `compute(x)`, in its memory and in its history; `x` itself comes back."""
+    check_inplace(x, what)
+    if not state.grad_enabled:
+        _store(x, compute(x), what)
+        return x
+    old = _snapshot(x)
+    held = old._array
+    result = compute(old)
+    if not isinstance(result, Tensor):
+        result = Tensor._wrap(np.asarray(result))
+    node = result._grad_fn
+    if node is not None and (sys.getrefcount(old) > 2 or sys.getrefcount(held) > 4):
+        # Backward reads the old value, or a view of it, so it must survive; computing again is the price.
+        old = _snapshot(x)
+        old._array = old._array.copy()
+        result = compute(old)
+        node = result._grad_fn
+    _store(x, result, what)
+    if node is not None:
+        if result.dtype != x.dtype:
+            from tracegrad.ops.casting import astype
+
+            result = astype(result, x.dtype)
+            node = result._grad_fn
+        elif type(node).__mro__[1] is OperationNode and node.saved_outputs:
+            # The saved output is this memory now, and modifying it again has to be noticed.
+            node.saved_outputs = (alias(x),)
+            node.versions = (*node.versions[:-1], x._version)
+        rebase_history(x, node, result._output_nr)
+    return x
+
+
+def _snapshot(x: Tensor) -> Tensor:
+    """A Tensor with the history and the memory of `x` that stays what it is when `x` changes."""
+    out = Tensor._wrap(x._array)
+    if x.requires_grad:
+        out._requires_grad, out._grad_fn, out._output_nr = True, x._grad_fn, x._output_nr
+    return out
+
+
+def _store(x: Tensor, result: Any, what: str) -> None:
+    array = result._array if isinstance(result, Tensor) else np.asarray(result)
+    if array.shape != x.shape:
+        raise ShapeError(
+            f"{what}: the output with shape {tuple(x.shape)} doesn't match the broadcast shape {tuple(array.shape)}",
+            fix="write it as a new value instead: y = x + other",
+        )
+    if not np.can_cast(array.dtype, x.dtype, "same_kind"):
+        raise DTypeError(
+            f"{what}: the result type {array.dtype} can't be cast to the Tensor's {x.dtype}",
+            fix=f"write it as a new value, or convert x first: x.astype({str(array.dtype)!r})",
+        )
+    np.copyto(x._array, array, casting="same_kind")
+    bump(x)
+
+
+def bump(x: Tensor) -> None:
+    """Count one modification of the memory of `x`."""
+    x._ensure_meta().version[0] += 1
+
+
+def replace_value(x: Tensor, value: Any, what: str, name: str) -> Tensor:
+    """Overwrite all of `x`; the gradient flows to `value` alone, summed where it was broadcast."""
+    check_inplace(x, what)
+    array = value._array if isinstance(value, Tensor) else np.asarray(value)
+    record = state.grad_enabled and (x.requires_grad or (isinstance(value, Tensor) and value.requires_grad))
+    node = overwrite_node(name)(x, value) if record and x.dtype.kind in "fc" else None
+    try:
+        np.copyto(x._array, array, casting="unsafe")
+    except ValueError as error:
+        raise ShapeError(
+            f"{what}: a value of shape {array.shape} cannot be broadcast to {tuple(x.shape)}"
+        ) from error
+    bump(x)
+    if node is not None:
+        rebase_history(x, node, 0)
+    return x
+
+
+def rebase_history(x: Tensor, node: BackwardNode, position: int) -> None:
+    """Make `node` what computed `x`; for a view, pass the change on to its base."""
+    meta = x._ensure_meta()
+    base = meta.base
+    former, former_position = x._grad_fn, x._output_nr
+    if base is None:
+        x._requires_grad, x._grad_fn, x._output_nr = True, node, position
+        _move_retained(x, former, former_position)
+        return
+    former, former_position = base._grad_fn, base._output_nr
+    change = CopySlices(base, (node, position), ViewRegion(meta.replay))
+    base._requires_grad, base._grad_fn, base._output_nr = True, change, 0
+    _move_retained(base, former, former_position)
+    meta.view_version = -1
+
+
+def _move_retained(x: Tensor, former: Any, former_position: int) -> None:
+    """A gradient that is to be retained is that of the new value."""
+    meta = x._meta
+    if meta is None or not meta.retains_grad or former is None:
+        return
+    if former._hooks is not None:
+        former._hooks.retain.pop(former_position, None)
+    x._grad_fn._ensure_hooks().retain[x._output_nr] = weakref.ref(x)
+
+
+def setitem(x: Tensor, index: Any, value: Any) -> None:
+    """`x[index] = value` with gradients to both; of several writes to one element the last one alone has one."""
+    check_inplace(x, "x[...] = v")
+    index = plain_index(index)
+    array = value._array if isinstance(value, Tensor) else np.asarray(value)
+    if array is None:
+        raise UnsupportedError("a traced value is written into an eager Tensor", fix="make the target in the function")
+    tracked = isinstance(value, Tensor) and value.requires_grad
+    record = state.grad_enabled and (x.requires_grad or tracked) and x.dtype.kind in "fc"
+    node = None
+    if record:
+        winners = _winners(x._array, index) if tracked else None
+        before = detached(value) if isinstance(value, Tensor) and not tracked else value
+        node = CopySlices(x, before, IndexRegion(index), winners)
+    try:
+        x._array[index] = array
+    except ValueError as error:
+        raise ShapeError(f"x[...] = v: {error}", fix="give a value that broadcasts to the shape of x[...]") from error
+    bump(x)
+    if node is not None:
+        rebase_history(x, node, 0)
+
+
+def plain_index(index: Any) -> Any:
+    """The index with ndarrays in place of Tensors. Copies, since backward uses it again."""
+    if isinstance(index, tuple):
+        return tuple(map(plain_index, index))
+    if isinstance(index, Tensor):
+        return index._array.copy()
+    if isinstance(index, (list, np.ndarray)):
+        return np.array(index)
+    return index
+
+
+def _winners(array: np.ndarray, index: Any) -> np.ndarray | None:
+    """Where an index names elements more than once: which of the writes is the last. None where each is single."""
+    parts = index if isinstance(index, tuple) else (index,)
+    if not any(isinstance(p, np.ndarray) and p.dtype.kind in "iu" and p.size > 1 for p in parts):
+        return None
+    positions = np.full(array.shape, -1, np.int64)
+    numbers = np.arange(array[index].size).reshape(array[index].shape)
+    positions[index] = numbers
+    found = positions[index] == numbers
+    return None if found.all() else found
+
+
+def augmented(name: str, function: Callable[..., Any]) -> Callable[..., Any]:
+    """The method behind `x += y` and its kin: in place on eager Tensors, a new value while tracing."""
+
+    def method(self: Tensor, other: Any) -> Any:
+        if self._array is None:
+            return function(self, other)
+        return apply_inplace(self, lambda old: function(old, _own(self, old, other)), f"x {name} y")
+
+    return method
+
+
+def _own(x: Tensor, old: Tensor, other: Any) -> Any:
+    """The operand; where it is the modified Tensor itself, its old value."""
+    return old if other is x else other
+
+
