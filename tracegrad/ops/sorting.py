@@ -187,9 +187,9 @@ def _at_places(rows: Any, place: Any, method: str, dtype: Any) -> Any:
         return getitem(rows, astype(_ROUNDED[method](place), POSITIONS))
     low, high = np.floor(place), np.ceil(place)
     left, right = getitem(rows, astype(low, POSITIONS)), getitem(rows, astype(high, POSITIONS))
-    if method == "midpoint":
-        return multiply(add(left, right), np.asarray(0.5, dtype or place.dtype))
     weight = reshape(subtract(place, low), (place.shape[0], *(1,) * (rows.ndim - 1)))
+    if method == "midpoint":
+        weight = np.asarray(0.5, place.dtype)
     weight = weight if dtype is None else astype(weight, dtype)
     step = subtract(right, left)
     # From the nearer end, so that the result is monotonic and exact at both.

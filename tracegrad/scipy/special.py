@@ -167,7 +167,13 @@ def _entropy_of(x: Any, y: Any, inside: Any, at_zero: Any) -> Any:
 @_quietly
 def rel_entr(x: Any, y: Any) -> Any:
     """x log(x / y) for positive x and y; 0 for x = 0 and y ≥ 0; else inf."""
-    return _entropy_of(x, y, xlogy(x, divide(x, y)), 0.0)
+    ratio = divide(x, y)
+    near = logical_and(greater(ratio, 0.5), less(ratio, 2))
+    # Three ways to log(x / y): accurate near 1, in the range of the quotient, and where that over- or underflows.
+    within = logical_and(greater(ratio, 1e-300), less(ratio, 1e300))
+    logarithm = where(within, log(ratio), subtract(log(x), log(y)))
+    logarithm = where(near, log1p(divide(subtract(x, y), y)), logarithm)
+    return _entropy_of(x, y, multiply(x, logarithm), 0.0)
 
 
 @implements(_scipy.kl_div)

@@ -1,0 +1,81 @@
+"""Running results, differences and the trapezoidal rule against NumPy."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from tests.ops.derivatives import gradients
+from tests.ops.functions import assert_same, check_function
+from tests.ops.samples import values
+from tracegrad.errors import ArgumentError, ShapeError
+from tracegrad.ops.cumulative import cummax, cummin
+from tracegrad.tensor import Tensor
+
+V, M, T = values((4,)), values((3, 4)), values((2, 3, 2))
+E0, Z = values((0, 3)), np.array(2.0)
+
+CASES: list[tuple[Any, ...]] = [
+    *((f, x, axis) for f in (np.cumsum, np.cumprod) for x, axis in ((V, None), (M, None), (M, 0), (M, -1), (T, 1), (E0, 0), (Z, None))),
+    (np.cumsum, values((3,), dtype=np.float32)), (np.cumprod, V + 1j * V[::-1]), (np.cumsum, V.astype(np.float32), None, float),
+    (np.nancumsum, np.where(V > 1, np.nan, V)), (np.nancumprod, M, 1), (np.diff, V), (np.diff, M), (np.diff, M, 2, 0), (np.diff, V, 9),
+    (np.diff, V, 0), (np.diff, M, 1, 0), (np.diff, V, 2, -1, 5.0), (np.diff, M, 1, 1, M[:, :1], 3.0), (np.diff, E0, 1, 0), (np.ediff1d, M),
+    (np.ediff1d, V, 9.0, [1.0, 2.0]), (np.trapezoid, V), (np.trapezoid, M, None, 0.5, 0), (np.trapezoid, M, np.cumsum(np.abs(V))),
+    (np.trapezoid, M, M + 3), (np.trapezoid, M, np.array([0.0, 1.0, 4.0]), 1.0, 0), (np.add.accumulate, M), (np.multiply.accumulate, M, 1),
+    (np.maximum.accumulate, M, 1), (np.minimum.accumulate, M), (np.maximum.accumulate, V),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("case", CASES, ids=lambda c: c[0].__name__ + repr(c[2:])[:40] + str(c[1].shape))
+def test_against_numpy(case: tuple[Any, ...]):
+    check_function(case[0], case[1:])
+
+
+@pytest.mark.parametrize("function", [np.cumulative_sum, np.cumulative_prod], ids=lambda f: f.__name__)
+def test_array_api_names(function: Any):
+    check_function(function, (V,), {"include_initial": True})
+    check_function(function, (M,), {"axis": 0, "include_initial": True})
+    check_function(function, (M,), {"axis": -1})
+    with pytest.raises(ShapeError):
+        function(Tensor._wrap(M))
+
+
+def test_integers_and_bools():
+    for x in (np.array([3, 1, 2], np.int8), np.array([True, False, True])):
+        for function in (np.cumsum, np.cumprod, np.diff):
+            assert_same(function(Tensor._wrap(x)), function(x))
+
+
+@pytest.mark.parametrize(
+    ("x", "expected"),
+    [([0, 2, 3], [9, 0, 0]), ([2, 3, 0], [4, 2, 6]), ([2, 0, 0, 3], [1, 2, 0, 0]), ([2, 0, 3, 4], [1, 32, 0, 0])],
+)
+def test_cumprod_with_zeros(x: list[float], expected: list[float]):
+    (g,) = gradients(np.cumprod, [np.array(x, float)])
+    np.testing.assert_array_equal(g, expected)
+
+
+def test_running_extremes_give_the_first_of_equals_the_gradient():
+    x = np.array([1.0, 3.0, 3.0, 2.0, 4.0, 4.0])
+    (g,) = gradients(cummax, [x])
+    np.testing.assert_array_equal(g, [1, 3, 0, 0, 2, 0])
+    (g,) = gradients(cummin, [-x])
+    np.testing.assert_array_equal(g, [1, 3, 0, 0, 2, 0])
+
+
+def test_running_maximum_hands_nan_on():
+    x = np.array([1.0, np.nan, 3.0])
+    assert_same(cummax(Tensor._wrap(x)), np.maximum.accumulate(x))
+    (g,) = gradients(cummax, [x])
+    np.testing.assert_array_equal(g, [1, 2, 0])
+
+
+def test_bad_arguments():
+    with pytest.raises(ArgumentError):
+        np.diff(Tensor._wrap(V), -1)
+    with pytest.raises(ShapeError):
+        np.diff(Tensor._wrap(Z))
+    with pytest.raises(ShapeError):
+        np.cumsum(Tensor._wrap(V), 1)
