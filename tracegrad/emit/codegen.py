@@ -26,8 +26,8 @@ class ProgramLibrary(JITCodeLibrary):
     def _optimize_final_module(self) -> None:
         options = llvm.create_pipeline_tuning_options(speed_level=3)
         options.loop_vectorization, options.slp_vectorization = True, False
-        # Vectorised loops of known extent would be unrolled whole: up to twenty times the code for no speed. Short loops
-        # were written out by the scheduler, and interleaving gives the vectoriser its independent chains.
+        # Vectorised loops of known extent would be unrolled whole: up to twenty times the code for no speed. Short
+        # loops were written out by the scheduler, and interleaving gives the vectoriser its independent chains.
         options.loop_unrolling = False
         builder = llvm.create_pass_builder(self._codegen._tm, options)
         builder.getModulePassManager().run(self._final_module, builder)
