@@ -28,9 +28,9 @@ class RandomGraph:
             self.values.append(self.builder.input(shape))
             self.args.append(self.rng.uniform(-1, 1, shape))
         kinds = [
-            self.unary, self.binary, self.binary, self.reduction, self.reduction, self.slice, self.unslice, self.transpose,
-            self.reshape, self.concatenate, self.matmul, self.gather, self.scatter, self.broadcast, self.where, self.arg,
-            self.iota, self.update,
+            self.unary, self.binary, self.binary, self.reduction, self.reduction, self.slice, self.unslice,
+            self.transpose, self.reshape, self.concatenate, self.matmul, self.gather, self.scatter, self.broadcast,
+            self.where, self.arg, self.iota, self.update,
         ]  # fmt: skip
         while len(self.builder.nodes) < nodes:
             out = kinds[int(self.rng.integers(len(kinds)))]()

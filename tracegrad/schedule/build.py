@@ -239,6 +239,8 @@ class Builder:
                 if source in self.made and source not in taken:
                     return var
             target = Var(var.type, var.name)
+        if var in self.program.constants:
+            target = Var(var.type, var.name)  # the buffer of the constant itself is read
         index = self.variables(var.type.shape)
         self.add(target, index, self.read(var, index), self.order(index))
         return target

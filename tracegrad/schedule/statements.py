@@ -15,7 +15,7 @@ import numpy as np
 from tracegrad.ir.dims import DimLike
 from tracegrad.ir.graph import Node, Var
 from tracegrad.ir.index import Index
-from tracegrad.schedule.loops import Apply, Cast, Expr, FromIndex, Literal, Name, Read, Value, Where
+from tracegrad.schedule.loops import Cast, Expr, FromIndex, Literal, Value
 
 SMALL = 8  # constant extents up to this are unrolled
 
@@ -113,22 +113,3 @@ def cast(expr: Any, dtype: np.dtype) -> Any:
     if isinstance(expr, FromIndex) and dtype.kind in "iuf":
         return FromIndex(expr.index, dtype)
     return Cast(expr, dtype)
-
-
-def map_refs(expr: Any, change: Any) -> Any:
-    """`expr` with each Ref replaced by `change(ref)`."""
-    kind = type(expr)
-    if kind is Ref:
-        return change(expr)
-    if kind is Apply:
-        return Apply(expr.op, tuple(map_refs(a, change) for a in expr.args), expr.dtype)
-    if kind is Cast:
-        return Cast(map_refs(expr.arg, change), expr.dtype)
-    if kind is Where:
-        return Where(expr.when, map_refs(expr.inside, change), map_refs(expr.outside, change), expr.dtype)
-    return expr
-
-
-__all__ = [
-    "SMALL", "CallStatement", "Expr", "Lookup", "Name", "Program", "Read", "Ref", "Scalar", "Statement", "cast", "map_refs",
-]  # fmt: skip

@@ -13,10 +13,11 @@ _WEIGHTS = {
     **dict.fromkeys(("positive", "conjugate", "real"), 0),
     **dict.fromkeys(
         (
-            "add", "subtract", "multiply", "negative", "absolute", "square", "where", "replaced", "maximum", "minimum",
-            "equal", "not_equal", "less", "less_equal", "greater", "greater_equal", "logical_and", "logical_or", "logical_xor",
-            "logical_not", "bitwise_and", "bitwise_or", "bitwise_xor", "invert", "left_shift", "right_shift", "sign", "isnan",
-            "isfinite", "isinf", "signbit", "floor", "ceil", "rint", "trunc", "copysign",
+            "add", "subtract", "multiply", "negative", "absolute", "square", "where", "replaced", "maximum",
+            "minimum", "equal", "not_equal", "less", "less_equal", "greater", "greater_equal", "logical_and",
+            "logical_or", "logical_xor", "logical_not", "bitwise_and", "bitwise_or", "bitwise_xor", "invert",
+            "left_shift", "right_shift", "sign", "isnan", "isfinite", "isinf", "signbit", "floor", "ceil", "rint",
+            "trunc", "copysign",
         ),
         1,
     ),
