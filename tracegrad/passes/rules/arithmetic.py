@@ -185,7 +185,7 @@ def identity(r: Rewriter, node: Node) -> Var | None:
     return None if node.name == "conjugate" and x.type.dtype.kind == "c" else x
 
 
-# zero_multiply(g, p) is g * p, and zero where g is, whatever p is there. The sign of that zero is not promised, neither by
+# zero_multiply(g, p) is g * p, and zero where g is, whatever p is there. The sign of that zero is not promised, not by
 # the interpreter nor by compiled programs, so a plain product is as good wherever it cannot be NaN.
 
 
