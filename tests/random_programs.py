@@ -1,7 +1,7 @@
 """Random programs in plain NumPy: the same text runs on ndarrays, on Tensors, traced and compiled.
 
-`random_program(seed)` writes a program statement by statement and runs each with NumPy at once, so that the next one can
-be chosen to fit: logarithms of positive numbers, products of matrices that match, values that stay between -30 and 30.
+`random_program(seed)` writes a program statement by statement and runs each with NumPy at once, so that the next one
+can be chosen to fit: logarithms of positive numbers, products of matrices that match, values between -30 and 30.
 What jumps (comparisons, rounding, positions of extremes) is applied to `exact` values only: arguments that have at most
 been moved, whose bits are the same however a program is run. So results may be compared with a tolerance.
 """

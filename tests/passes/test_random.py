@@ -2,9 +2,9 @@
 
 import numpy as np
 import pytest
+
 from tests.random_programs import Program, assert_close, random_program
 from tests.tracing import trace, value_and_gradients
-
 from tracegrad.ir.identity import equal
 from tracegrad.ir.interpret import interpret
 from tracegrad.ir.text import parse_graph, print_graph
