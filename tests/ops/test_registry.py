@@ -68,8 +68,13 @@ def recorded(function: Callable[..., Any], arrays: list[np.ndarray], keep: Calla
     return graph, [c._value() if isinstance(c, Tensor) else c for c in captured]
 
 
+# What stands for a user's Function in a graph, and has no meaning without one.
+OF_USERS = ("tracegrad.ops.call", "tracegrad.ops.host_call", "tracegrad.transforms.")
+
+
 def test_every_operation_has_samples():
-    assert [name for name in sorted(registry) if not samples_of(name)] == []
+    built_in = (name for name, op in sorted(registry.items()) if not op.__module__.startswith(OF_USERS))
+    assert [name for name in built_in if not samples_of(name)] == []
 
 
 def check_types(operation: type[Operation], sample: Sample) -> None:

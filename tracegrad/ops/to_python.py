@@ -133,6 +133,8 @@ def to_array(x: Tensor, dtype: Any = None, copy: bool | None = None) -> np.ndarr
         array = np.asarray(number(x, "np.asarray")).reshape(x.shape)
         return array if dtype is None else array.astype(dtype)
     if x.requires_grad:
+        if state.differentiating:
+            raise leaves_trace("np.asarray")
         raise AutogradError(
             "a Tensor that requires grad cannot become an ndarray: its history would be lost",
             fix="use np.stack to join Tensors, or x.detach() to take the numbers without the history",
