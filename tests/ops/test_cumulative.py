@@ -17,13 +17,19 @@ from tracegrad.tensor import Tensor
 V, M, T = values((4,)), values((3, 4)), values((2, 3, 2))
 E0, Z = values((0, 3)), np.array(2.0)
 
+RUNS = ((V, None), (M, None), (M, 0), (M, -1), (T, 1), (E0, 0), (Z, None))
 CASES: list[tuple[Any, ...]] = [
-    *((f, x, axis) for f in (np.cumsum, np.cumprod) for x, axis in ((V, None), (M, None), (M, 0), (M, -1), (T, 1), (E0, 0), (Z, None))),
-    (np.cumsum, values((3,), dtype=np.float32)), (np.cumprod, V + 1j * V[::-1]), (np.cumsum, V.astype(np.float32), None, float),
-    (np.nancumsum, np.where(V > 1, np.nan, V)), (np.nancumprod, M, 1), (np.diff, V), (np.diff, M), (np.diff, M, 2, 0), (np.diff, V, 9),
-    (np.diff, V, 0), (np.diff, M, 1, 0), (np.diff, V, 2, -1, 5.0), (np.diff, M, 1, 1, M[:, :1], 3.0), (np.diff, E0, 1, 0), (np.ediff1d, M),
-    (np.ediff1d, V, 9.0, [1.0, 2.0]), (np.trapezoid, V), (np.trapezoid, M, None, 0.5, 0), (np.trapezoid, M, np.cumsum(np.abs(V))),
-    (np.trapezoid, M, M + 3), (np.trapezoid, M, np.array([0.0, 1.0, 4.0]), 1.0, 0), (np.add.accumulate, M), (np.multiply.accumulate, M, 1),
+    *((f, x, axis) for f in (np.cumsum, np.cumprod) for x, axis in RUNS),
+    (np.cumsum, values((3,), dtype=np.float32)), (np.cumprod, V + 1j * V[::-1]),
+    (np.cumsum, V.astype(np.float32), None, float),
+    (np.nancumsum, np.where(V > 1, np.nan, V)), (np.nancumprod, M, 1), (np.diff, V), (np.diff, M), (np.diff, M, 2, 0),
+    (np.diff, V, 9),
+    (np.diff, V, 0), (np.diff, M, 1, 0), (np.diff, V, 2, -1, 5.0), (np.diff, M, 1, 1, M[:, :1], 3.0),
+    (np.diff, E0, 1, 0), (np.ediff1d, M),
+    (np.ediff1d, V, 9.0, [1.0, 2.0]), (np.trapezoid, V), (np.trapezoid, M, None, 0.5, 0),
+    (np.trapezoid, M, np.cumsum(np.abs(V))),
+    (np.trapezoid, M, M + 3), (np.trapezoid, M, np.array([0.0, 1.0, 4.0]), 1.0, 0), (np.add.accumulate, M),
+    (np.multiply.accumulate, M, 1),
     (np.maximum.accumulate, M, 1), (np.minimum.accumulate, M), (np.maximum.accumulate, V),
 ]  # fmt: skip
 

@@ -39,7 +39,9 @@ def random_index(choose: random.Random, shape: tuple[int, ...]) -> Any:
             axis += 1
         elif kind < 0.65:
             bounds = [None, *range(-size - 1, size + 2)]
-            items.append(slice(choose.choice(bounds), choose.choice(bounds), choose.choice([None, 1, 2, 3, -1, -2, -3])))
+            items.append(
+                slice(choose.choice(bounds), choose.choice(bounds), choose.choice([None, 1, 2, 3, -1, -2, -3]))
+            )
             axis += 1
         elif kind < 0.82:
             places = rng.integers(-size, size + (choose.random() < 0.03), choose.choice([common, common[-1:], (1,)]))
@@ -119,7 +121,9 @@ def test_written_values_are_broadcast_and_cast():
     assert_same(index_update(Tensor._wrap(V), [1, 2], -0.0), np.where(np.isin(range(5), [1, 2]), -0.0, V))
 
 
-@pytest.mark.parametrize("index", [5, -6, [0, 5], (0, 0), 1.5, [0.5], "a", (..., ...), np.ones(4, bool), np.ones((5, 1), bool)], ids=str)
+@pytest.mark.parametrize(
+    "index", [5, -6, [0, 5], (0, 0), 1.5, [0.5], "a", (..., ...), np.ones(4, bool), np.ones((5, 1), bool)], ids=str
+)
 def test_bad_indices(index: Any):
     with pytest.raises(IndexError):
         V[index]
@@ -138,7 +142,8 @@ def test_index_arrays_that_do_not_broadcast():
 def test_index_that_is_traced_is_an_input():
     trace = Trace("f")
     with setting(trace=trace):
-        x, i = trace.add_input(Type(V.dtype, V.shape), "x", V), trace.add_input(Type(np.dtype(int), (2,)), "i", np.array([1, 1]))
+        x, i = (trace.add_input(Type(V.dtype, V.shape), "x", V),)
+        trace.add_input(Type(np.dtype(int), (2,)), "i", np.array([1, 1]))
         trace.lift(x[i])
     assert not trace.guards
     assert any(node.name == "gather" for node in trace.nodes)
@@ -180,7 +185,15 @@ def test_slices_of_symbolic_axes():
     trace = Trace("f")
     with setting(trace=trace):
         x = trace.add_input(Type(np.dtype(float), (n, 3)))
-        shapes = [x[1:].shape, x[:-2].shape, x[::2].shape, x[::-1].shape, x[-1].shape, x[n - 1, 0].shape, x[1 : n - 1].shape]
+        shapes = [
+            x[1:].shape,
+            x[:-2].shape,
+            x[::2].shape,
+            x[::-1].shape,
+            x[-1].shape,
+            x[n - 1, 0].shape,
+            x[1 : n - 1].shape,
+        ]
     assert shapes == [(n - 1, 3), (n - 2, 3), ((n + 1) // 2, 3), (n, 3), (3,), (), (n - 2, 3)]
     assert trace.assumptions >= {n - 1, n - 2}
 
@@ -189,12 +202,16 @@ def test_slices_of_symbolic_axes():
 
 SORTED = np.argsort(M, 1)
 CASES: list[tuple[Any, ...]] = [
-    (np.take, V, [0, 2, 2]), (np.take, V, 3), (np.take, M, [[0, 5], [11, -1]]), (np.take, M, [1, 0, 1], 0), (np.take, M, -1, 1),
+    (np.take, V, [0, 2, 2]), (np.take, V, 3), (np.take, M, [[0, 5], [11, -1]]), (np.take, M, [1, 0, 1], 0),
+    (np.take, M, -1, 1),
     (np.take, T, np.array([[0, 1]]), 2), (np.take, V, []), (np.take_along_axis, M, SORTED, 1),
-    (np.take_along_axis, M, np.array([[0], [2], [1]]), 1), (np.take_along_axis, M, np.array([[0, 2, 1, 1]]), 0), (np.take_along_axis, M, np.array([3, 3]), None),
+    (np.take_along_axis, M, np.array([[0], [2], [1]]), 1), (np.take_along_axis, M, np.array([[0, 2, 1, 1]]), 0),
+    (np.take_along_axis, M, np.array([3, 3]), None),
     (np.compress, [True, False, True], M, 0), (np.compress, np.array([0, 1, 1, 0]), M, 1), (np.compress, [0, 1], M),
-    (np.extract, M > 0, M), (np.choose, np.array([0, 1, 1, 0, 1]), [V, -V]), (np.choose, np.array([[0], [1]]), [V, np.array(2.0)]),
-    (np.choose, [1, 0], (V[:2], values((3, 2)))), (np.select, [V > 1, V > 0], [V, V * 2]), (np.select, [V > 1, V > 0], [V, V * 2], -1.0),
+    (np.extract, M > 0, M), (np.choose, np.array([0, 1, 1, 0, 1]), [V, -V]),
+    (np.choose, np.array([[0], [1]]), [V, np.array(2.0)]),
+    (np.choose, [1, 0], (V[:2], values((3, 2)))), (np.select, [V > 1, V > 0], [V, V * 2]),
+    (np.select, [V > 1, V > 0], [V, V * 2], -1.0),
     (np.select, [M > 0], [V[:4].astype(np.float32)], 1.0),
 ]  # fmt: skip
 
@@ -210,7 +227,9 @@ def test_modes_for_positions_out_of_range(mode: str):
     check_function(np.choose, (np.array([-1, 5, 1, 0, 2]), [V, -V]), {"mode": mode})
 
 
-@pytest.mark.parametrize("x", [V, M, np.array([[0, 3], [0, 1]]), np.zeros(3), np.array(2.0)], ids=lambda x: str(x.shape))
+@pytest.mark.parametrize(
+    "x", [V, M, np.array([[0, 3], [0, 1]]), np.zeros(3), np.array(2.0)], ids=lambda x: str(x.shape)
+)
 def test_positions_of_what_is_not_zero(x: np.ndarray):
     x = np.where(x > 0.3, x, 0)
     if x.ndim:

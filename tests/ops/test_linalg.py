@@ -19,23 +19,39 @@ S, Z = values((3, 3)), np.array(1.5)
 CV, CM = V + 1j * W, M * (1 - 2j) + 1j
 
 CASES: list[tuple[Any, ...]] = [
-    (np.matmul, T, values((4, 2))), (np.matmul, V, V), (np.matmul, CM, N), (np.dot, V, W), (np.dot, M, N), (np.dot, M, V), (np.dot, Z, M),
-    (np.dot, M, 2.0), (np.dot, T, values((4,))), (np.dot, T, values((5, 4, 2))), (np.vdot, M, M[::-1]), (np.vdot, CV, CV * 1j),
-    (np.inner, V, W), (np.inner, T, values((2, 4))), (np.inner, Z, V), (np.outer, V, M), (np.outer, Z, V), (np.vecdot, T, T[::-1]),
-    (np.vecdot, CV, CV[::-1]), (np.linalg.outer, V, W), (np.kron, M, S), (np.kron, V, M), (np.kron, T, V), (np.tensordot, T, values((3, 4, 2))),
-    (np.tensordot, T, values((4, 2)), 1), (np.tensordot, V, W, 0), (np.tensordot, T, values((4, 3, 2)), ([1, 2], [1, 0])),
+    (np.matmul, T, values((4, 2))), (np.matmul, V, V), (np.matmul, CM, N), (np.dot, V, W), (np.dot, M, N),
+    (np.dot, M, V), (np.dot, Z, M),
+    (np.dot, M, 2.0), (np.dot, T, values((4,))), (np.dot, T, values((5, 4, 2))), (np.vdot, M, M[::-1]),
+    (np.vdot, CV, CV * 1j),
+    (np.inner, V, W), (np.inner, T, values((2, 4))), (np.inner, Z, V), (np.outer, V, M), (np.outer, Z, V),
+    (np.vecdot, T, T[::-1]),
+    (np.vecdot, CV, CV[::-1]), (np.linalg.outer, V, W), (np.kron, M, S), (np.kron, V, M), (np.kron, T, V),
+    (np.tensordot, T, values((3, 4, 2))),
+    (np.tensordot, T, values((4, 2)), 1), (np.tensordot, V, W, 0),
+    (np.tensordot, T, values((4, 3, 2)), ([1, 2], [1, 0])),
     (np.tensordot, T, values((2, 2)), (0, 1)), (np.tensordot, M, M, 2), (np.cross, V, W), (np.cross, values((2, 3)), V),
-    (np.cross, values((3, 2)), values((3, 2), seed=2), 0, 0, 0), (np.linalg.cross, V, W), (np.linalg.multi_dot, [M, N, values((4, 2))]),
-    (np.linalg.multi_dot, [V, N, values((4,))]), (np.linalg.multi_dot, [M, N]), *((np.linalg.matrix_power, S, n) for n in (0, 1, 2, 5, -2)),
-    (np.linalg.matrix_power, values((2, 2, 2)), 3), *((np.diagonal, T, k) for k in (-1, 0, 1, 5)), (np.diagonal, T, 1, -1, 0),
-    (np.linalg.diagonal, T), (np.trace, T, 1, 1, 2), (np.trace, values((4, 2))), (np.linalg.trace, T), *((np.diag, V, k) for k in (-1, 0, 2)),
-    *((np.diag, M, k) for k in (-1, 0, 2)), (np.diagflat, M, 1), *((f, x, k) for f in (np.tril, np.triu) for x in (M, T, V) for k in (-1, 0, 1)),
+    (np.cross, values((3, 2)), values((3, 2), seed=2), 0, 0, 0), (np.linalg.cross, V, W),
+    (np.linalg.multi_dot, [M, N, values((4, 2))]),
+    (np.linalg.multi_dot, [V, N, values((4,))]), (np.linalg.multi_dot, [M, N]),
+    *((np.linalg.matrix_power, S, n) for n in (0, 1, 2, 5, -2)),
+    (np.linalg.matrix_power, values((2, 2, 2)), 3), *((np.diagonal, T, k) for k in (-1, 0, 1, 5)),
+    (np.diagonal, T, 1, -1, 0),
+    (np.linalg.diagonal, T), (np.trace, T, 1, 1, 2), (np.trace, values((4, 2))), (np.linalg.trace, T),
+    *((np.diag, V, k) for k in (-1, 0, 2)),
+    *((np.diag, M, k) for k in (-1, 0, 2)), (np.diagflat, M, 1),
+    *((f, x, k) for f in (np.tril, np.triu) for x in (M, T, V) for k in (-1, 0, 1)),
 ]  # fmt: skip
 
 
 @pytest.mark.parametrize("case", CASES, ids=lambda c: c[0].__name__ + repr(c[1:])[:50])
 def test_against_numpy(case: tuple[Any, ...]):
-    check_function(case[0], case[1:], order=1 if case[0].__name__ in ("tril", "triu", "diagonal", "trace", "diag") else 2)
+    linear = case[0].__name__ in ("tril", "triu", "diagonal", "trace", "diag")
+    check_function(case[0], case[1:], order=1 if linear else 2)
+
+
+def wrapped(x: Any) -> Any:
+    """Arrays as Tensors, in lists too."""
+    return [*map(wrapped, x)] if isinstance(x, list) else Tensor._wrap(x) if isinstance(x, np.ndarray) else x
 
 
 def test_trace_of_a_tall_matrix():
@@ -44,8 +60,10 @@ def test_trace_of_a_tall_matrix():
 
 
 BAD: list[tuple[Any, ...]] = [
-    (np.matmul, M, M), (np.matmul, Z, M), (np.matmul, values((2, 2, 3)), values((3, 3, 2))), (np.dot, V, M), (np.tensordot, M, M, 1),
-    (np.tensordot, M, M, ([0, 1], [0])), (np.diagonal, V), (np.diagonal, M, 0, 1, 1), (np.diag, T), (np.cross, values((4,)), V),
+    (np.matmul, M, M), (np.matmul, Z, M), (np.matmul, values((2, 2, 3)), values((3, 3, 2))), (np.dot, V, M),
+    (np.tensordot, M, M, 1),
+    (np.tensordot, M, M, ([0, 1], [0])), (np.diagonal, V), (np.diagonal, M, 0, 1, 1), (np.diag, T),
+    (np.cross, values((4,)), V),
     (np.linalg.matrix_power, M, 2), (np.vecdot, V, V[:2]), (np.linalg.multi_dot, [M]),
 ]  # fmt: skip
 
@@ -56,18 +74,24 @@ def test_shapes_that_do_not_go_together(case: tuple[Any, ...]):
     with pytest.raises(ValueError):
         function(*args)
     with pytest.raises(ShapeError):
-        function(*([*map(Tensor._wrap, a)] if isinstance(a, list) else Tensor._wrap(a) if isinstance(a, np.ndarray) else a for a in args))
+        function(*map(wrapped, args))
 
 
 # ---- einsum -------------------------------------------------------------------------------------------------------
 
 EINSUMS: list[tuple[Any, ...]] = [
-    ("ij,jk", M, N), ("ij,jk->ki", M, N), ("ii", S), ("ii->i", S), ("ij->", M), ("ba", M), ("i,i", V, W), ("i,j->ij", V, W),
-    ("...ij,jk->...ik", values((2, 2, 3)), N), ("bij,bij->b", T, T), ("bij,bkj->bik", T, T), ("ij,j", M, V), ("...j,j->...", M, V),
-    ("ij,jk,kl->il", M, N, values((4, 2))), ("iij->j", values((2, 2, 3))), ("iii->i", values((2, 2, 2))), ("i,i->i", values((1,)), V),
-    ("...,...", T, values((3, 4))), ("i...->...", T), ("ij,kl->", M, N), ("b...i,b...i->b...", T, T), (" i j , j -> i ", M, V),
-    ("aab,bcc,ac->b", values((2, 2, 3)), values((3, 4, 4)), values((2, 4))), ("ij,jk", CM, N), ("i,->i", V, Z), ("abcd->bd", values((2, 2, 3, 2))),
-    ("ij,jk", M.astype(np.float32), N.astype(np.float32)), (",", Z, Z), ("ij->ji", values((0, 3))), ("ij,jk->ik", values((2, 0)), values((0, 3))),
+    ("ij,jk", M, N), ("ij,jk->ki", M, N), ("ii", S), ("ii->i", S), ("ij->", M), ("ba", M), ("i,i", V, W),
+    ("i,j->ij", V, W),
+    ("...ij,jk->...ik", values((2, 2, 3)), N), ("bij,bij->b", T, T), ("bij,bkj->bik", T, T), ("ij,j", M, V),
+    ("...j,j->...", M, V),
+    ("ij,jk,kl->il", M, N, values((4, 2))), ("iij->j", values((2, 2, 3))), ("iii->i", values((2, 2, 2))),
+    ("i,i->i", values((1,)), V),
+    ("...,...", T, values((3, 4))), ("i...->...", T), ("ij,kl->", M, N), ("b...i,b...i->b...", T, T),
+    (" i j , j -> i ", M, V),
+    ("aab,bcc,ac->b", values((2, 2, 3)), values((3, 4, 4)), values((2, 4))), ("ij,jk", CM, N), ("i,->i", V, Z),
+    ("abcd->bd", values((2, 2, 3, 2))),
+    ("ij,jk", M.astype(np.float32), N.astype(np.float32)), (",", Z, Z), ("ij->ji", values((0, 3))),
+    ("ij,jk->ik", values((2, 0)), values((0, 3))),
 ]  # fmt: skip
 
 
@@ -137,7 +161,8 @@ ORDERS = [None, 1, 2, 3, 2.5, 0.5, -1, -2, np.inf, -np.inf, 0]
 
 @pytest.mark.parametrize("order", ORDERS, ids=str)
 def test_vector_norms(order: Any):
-    for x, axis, keep in ((V, None, False), (M, 1, True), (T, -2, False), (T, (0,), False), (V.astype(np.float32), None, True)):
+    singles = V.astype(np.float32)
+    for x, axis, keep in ((V, None, False), (M, 1, True), (T, -2, False), (T, (0,), False), (singles, None, True)):
         check_function(np.linalg.norm, (x, order, axis, keep), order=0 if order == 0 or x.dtype == np.float32 else 2)
     check_function(np.linalg.norm, (CV, order), order=0 if order == 0 else 1)
     if order is not None:

@@ -19,8 +19,10 @@ C = A + 1j * values((3, 3), seed=1)
 
 CASES: list[tuple[Any, ...]] = [
     (np.linalg.solve, A, values((3,))), (np.linalg.solve, A, values((3, 2))), (np.linalg.solve, STACK, values((2,))),
-    (np.linalg.solve, STACK, values((2, 2, 1))), (np.linalg.solve, C, values((3,))), (np.linalg.inv, A), (np.linalg.inv, STACK),
-    (np.linalg.inv, C), (np.linalg.det, A), (np.linalg.det, STACK), (np.linalg.det, C), (np.linalg.slogdet, A), (np.linalg.slogdet, -STACK),
+    (np.linalg.solve, STACK, values((2, 2, 1))), (np.linalg.solve, C, values((3,))), (np.linalg.inv, A),
+    (np.linalg.inv, STACK),
+    (np.linalg.inv, C), (np.linalg.det, A), (np.linalg.det, STACK), (np.linalg.det, C), (np.linalg.slogdet, A),
+    (np.linalg.slogdet, -STACK),
     (np.linalg.inv, A.astype(np.float32)), (np.linalg.det, values((0, 0))),
 ]  # fmt: skip
 

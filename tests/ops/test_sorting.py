@@ -16,9 +16,11 @@ from tracegrad.tensor import Tensor
 V, M, T = values((5,)), values((3, 4)), values((2, 3, 4))
 
 CASES: list[tuple[Any, ...]] = [
-    *((np.sort, x, axis) for x, axis in ((V, -1), (M, 0), (M, None), (T, 1), (values((0, 2)), 0))), (np.sort, np.array([2.0, np.nan, 1.0, np.inf])),
+    *((np.sort, x, axis) for x, axis in ((V, -1), (M, 0), (M, None), (T, 1), (values((0, 2)), 0))),
+    (np.sort, np.array([2.0, np.nan, 1.0, np.inf])),
     *((np.median, x, axis) for x, axis in ((V, None), (M, None), (M, 0), (M, 1), (T, (0, 2)))),
-    *((np.quantile, x, q, axis) for q in (0.3, [0.0, 0.5, 1.0], [[0.1], [0.9]]) for x, axis in ((V, None), (M, 0), (T, (1, 2)))),
+    *((np.quantile, x, 0.3, axis) for x, axis in ((V, None), (M, 0), (T, (1, 2)))),
+    *((np.quantile, T, q, 1) for q in ([0.0, 0.5, 1.0], [[0.1], [0.9]])),
     (np.percentile, M, 30, 1), (np.percentile, V, [25, 75]),
 ]  # fmt: skip
 

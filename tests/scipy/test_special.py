@@ -23,9 +23,12 @@ AWKWARD = np.array([0.0, -0.0, 1.0, -1.0, 0.5, 1e-300, 1e300, inf, -inf, nan])
 
 # where the function is smooth
 UNARY: dict[str, tuple[float, float]] = {
-    "erf": (-2, 2), "erfc": (-2, 2), "expit": (-4, 4), "gammaln": (0.5, 4), "gamma": (0.5, 3), "digamma": (0.5, 4), "psi": (0.5, 4),
-    "log_ndtr": (-5, 2), "ndtr": (-3, 3), "ndtri": (0.1, 0.9), "erfinv": (-0.8, 0.8), "erfcinv": (0.2, 1.8), "erfcx": (-1, 3),
-    "i0": (-2, 2), "i1": (-2, 2), "i0e": (0.2, 2), "i1e": (0.2, 2), "log_expit": (-4, 4), "logit": (0.05, 0.95), "entr": (0.1, 2),
+    "erf": (-2, 2), "erfc": (-2, 2), "expit": (-4, 4), "gammaln": (0.5, 4), "gamma": (0.5, 3), "digamma": (0.5, 4),
+    "psi": (0.5, 4),
+    "log_ndtr": (-5, 2), "ndtr": (-3, 3), "ndtri": (0.1, 0.9), "erfinv": (-0.8, 0.8), "erfcinv": (0.2, 1.8),
+    "erfcx": (-1, 3),
+    "i0": (-2, 2), "i1": (-2, 2), "i0e": (0.2, 2), "i1e": (0.2, 2), "log_expit": (-4, 4), "logit": (0.05, 0.95),
+    "entr": (0.1, 2),
     "expm1": (-1, 1), "log1p": (-0.5, 1),
 }  # fmt: skip
 BINARY = ("xlogy", "xlog1py", "rel_entr", "kl_div", "beta", "betaln")
@@ -57,7 +60,9 @@ def test_functions_of_two_arguments(name: str):
 def test_polygamma_and_multigammaln():
     x = values((3,), 1.5, 4)
     for n in range(4):
-        check_function(lambda z, n=n: special.polygamma(n, z), (x,), expected=lambda z, n=n: scipy.special.polygamma(n, z))
+        check_function(
+            lambda z, n=n: special.polygamma(n, z), (x,), expected=lambda z, n=n: scipy.special.polygamma(n, z)
+        )
     check_function(lambda z: special.multigammaln(z, 3), (x,), expected=lambda z: scipy.special.multigammaln(z, 3))
     with pytest.raises(ArgumentError, match="non-negative integer"):
         special.polygamma(-1, Tensor._wrap(x))
@@ -91,7 +96,9 @@ def test_over_axes(function: Any, x: np.ndarray, axis: Any):
     assert_same(function(Tensor._wrap(x * 1e3), axis), theirs(x * 1e3, axis))
 
 
-@pytest.mark.parametrize("x", [[-inf, -inf], [inf, inf], [inf, 1.0], [-inf, 2.0], [nan, 1.0], [800.0, 801.0], [-800.0, -801.0]], ids=str)
+@pytest.mark.parametrize(
+    "x", [[-inf, -inf], [inf, inf], [inf, 1.0], [-inf, 2.0], [nan, 1.0], [800.0, 801.0], [-800.0, -801.0]], ids=str
+)
 def test_awkward_rows(x: list[float]):
     row = np.array([x, [0.0, 1.0]])
     with np.errstate(all="ignore"):
@@ -101,7 +108,13 @@ def test_awkward_rows(x: list[float]):
 
 @pytest.mark.parametrize(
     ("x", "expected"),
-    [([-inf, -inf], [0, 0]), ([inf, inf], [0.5, 0.5]), ([inf, 1.0, inf], [0.5, 0, 0.5]), ([-inf, 2.0], [0, 1]), ([0.0, 0.0], [0.5, 0.5])],
+    [
+        ([-inf, -inf], [0, 0]),
+        ([inf, inf], [0.5, 0.5]),
+        ([inf, 1.0, inf], [0.5, 0, 0.5]),
+        ([-inf, 2.0], [0, 1]),
+        ([0.0, 0.0], [0.5, 0.5]),
+    ],
 )
 def test_gradient_of_logsumexp_at_infinities(x: list[float], expected: list[float]):
     (g,) = gradients(special.logsumexp, [np.array(x)])
@@ -117,11 +130,22 @@ def test_gradients_of_softmax_with_masked_entries():
 
 def test_logsumexp_with_weights_and_sign():
     b = np.array([1.0, -2.0, 0.5])
-    for kwargs in ({"b": b}, {"b": b, "return_sign": True, "axis": 1}, {"b": np.abs(b), "axis": 1, "keepdims": True}, {"return_sign": True}):
-        check_function(special.logsumexp, (M,), kwargs, expected=scipy.special.logsumexp, order=1 if "return_sign" in kwargs else 0)
-    check_function(lambda x, w: special.logsumexp(x, 1, w), (M, np.abs(b)), expected=lambda x, w: scipy.special.logsumexp(x, 1, w))
+    for kwargs in (
+        {"b": b},
+        {"b": b, "return_sign": True, "axis": 1},
+        {"b": np.abs(b), "axis": 1, "keepdims": True},
+        {"return_sign": True},
+    ):
+        check_function(
+            special.logsumexp, (M,), kwargs, expected=scipy.special.logsumexp, order=1 if "return_sign" in kwargs else 0
+        )
+    check_function(
+        lambda x, w: special.logsumexp(x, 1, w), (M, np.abs(b)), expected=lambda x, w: scipy.special.logsumexp(x, 1, w)
+    )
     zero = np.array([1.0, 0.0])
-    assert_same(special.logsumexp(Tensor._wrap(np.array([1.0, inf])), b=zero), scipy.special.logsumexp([1.0, inf], b=zero))
+    assert_same(
+        special.logsumexp(Tensor._wrap(np.array([1.0, inf])), b=zero), scipy.special.logsumexp([1.0, inf], b=zero)
+    )
 
 
 def test_logsumexp_of_nothing():

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from typing import Any
 
 import numpy as np
@@ -20,7 +21,7 @@ from tracegrad.ops.gather import ScatterAdd
 from tracegrad.ops.indexing import index_arrays_along
 from tracegrad.ops.joining import concatenate
 from tracegrad.ops.operands import assume_non_negative, operand, positions
-from tracegrad.ops.reduction import finish, accumulation_dtype
+from tracegrad.ops.reduction import accumulation_dtype, finish
 from tracegrad.ops.reduction import sum as tensor_sum
 from tracegrad.ops.select import where
 from tracegrad.ops.shape import broadcast_to, ravel, reshape
@@ -28,7 +29,7 @@ from tracegrad.ops.slicing import Unslice, slice_axis
 
 
 class CumulativeOperation(Operation):
-    """Running results along an axis, from the end if `reverse`. `combine` names the kernel: add, multiply, maximum, …"""
+    """Running results along an axis, from the end if `reverse`. `combine` names a ufunc: add, multiply, maximum, …"""
 
     lower = Library("cumulative")
 
@@ -90,7 +91,9 @@ class CumulativeExtreme(CumulativeOperation):
         along = reshape(positions(size), tuple(size if i == axis else 1 for i in range(x.ndim)))
         # Before the first element there is none; its own position is also what counts until something is better.
         source = where(better, along, size - 1 if reverse else 0) if size != 0 else broadcast_to(along, x.shape)
-        chosen = CumulativeExtreme.apply(source, combine="minimum" if reverse else "maximum", axis=axis, reverse=reverse)
+        chosen = CumulativeExtreme.apply(
+            source, combine="minimum" if reverse else "maximum", axis=axis, reverse=reverse
+        )
         return (ScatterAdd.apply(g, *index_arrays_along(g, chosen, axis), shape=x.shape),)
 
 
@@ -119,7 +122,7 @@ class LinearRecurrence(Operation):
         out = np.array(b, np.result_type(a, b))
         factors, rows = np.moveaxis(a, axis, 0), np.moveaxis(out, axis, 0)
         order = range(len(rows))[::-1] if reverse else range(len(rows))
-        for former, i in zip(order[:-1], order[1:], strict=True):
+        for former, i in itertools.pairwise(order):
             rows[i, ...] += np.where(rows[former] == 0, 0, factors[i] * rows[former])
         return out
 

@@ -105,9 +105,7 @@ def linalg_diagonal(x: Any, /, *, offset: int = 0) -> Any:
 
 
 @implements(np.trace)
-def trace(
-    a: Any, offset: int = 0, axis1: int = 0, axis2: int = 1, dtype: Any = None, out: Any = None
-) -> Any:
+def trace(a: Any, offset: int = 0, axis1: int = 0, axis2: int = 1, dtype: Any = None, out: Any = None) -> Any:
     """The sum of a diagonal."""
     return tensor_sum(diagonal(a, offset, axis1, axis2), axis=-1, dtype=dtype)
 

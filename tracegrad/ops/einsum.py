@@ -186,7 +186,9 @@ def _contract(left: Term, right: Term, kept: Labels) -> Term:
     rows, columns = (tuple(n for n in kept if n in labels and n not in shared) for labels in (a[1], b[1]))
     if not summed or (batch and not rows and not columns):
         labels = tuple(n for n in kept if n in a[1] or n in b[1])
-        return _summed((multiply(_aligned(a, (*labels, *summed)), _aligned(b, (*labels, *summed))), (*labels, *summed)), labels)
+        return _summed(
+            (multiply(_aligned(a, (*labels, *summed)), _aligned(b, (*labels, *summed))), (*labels, *summed)), labels
+        )
     x = _as_matrices(a, batch, rows, summed)
     y = _as_matrices(b, batch, summed, columns)
     sizes = dict(zip(a[1], a[0].shape, strict=True)) | dict(zip(b[1], b[0].shape, strict=True))

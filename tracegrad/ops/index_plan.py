@@ -12,9 +12,9 @@ from typing import Any
 
 import numpy as np
 
-from tracegrad.errors import ShapeError, TracegradIndexError
+from tracegrad.errors import TracegradIndexError
 from tracegrad.ir.dims import Dim, DimLike, product
-from tracegrad.ops.base import broadcast_shapes, shape_text
+from tracegrad.ops.base import shape_text
 from tracegrad.ops.operands import as_dim, assume_non_negative
 from tracegrad.ops.slicing import slice_bounds
 from tracegrad.tensor import Tensor
@@ -139,7 +139,11 @@ class _Builder:
             self._add_array(item)
         else:
             dim = self.shape[self._axis()]
-            taken = slice_bounds(item, dim) if isinstance(item, slice) else (position_in(as_dim(item), dim, self._axis()), 1, 1)
+            taken = (
+                slice_bounds(item, dim)
+                if isinstance(item, slice)
+                else (position_in(as_dim(item), dim, self._axis()), 1, 1)
+            )
             self._take(*taken)
             if isinstance(item, slice):
                 self.middle.append(taken[1])

@@ -11,10 +11,10 @@ from tracegrad.errors import ArgumentError, ShapeError, TracegradIndexError
 from tracegrad.ir.dims import DimLike, product
 from tracegrad.numpy_protocols import implements
 from tracegrad.ops.base import broadcast_shapes, normalize_axis, shape_text
+from tracegrad.ops.casting import astype
 from tracegrad.ops.gather import Gather, Nonzero, ScatterAdd, WriteSource
 from tracegrad.ops.index_plan import IndexPlan, plan_index
 from tracegrad.ops.joining import stack
-from tracegrad.ops.casting import astype
 from tracegrad.ops.operands import guarded_int, lifted, operand, positions
 from tracegrad.ops.reduction import sum as tensor_sum
 from tracegrad.ops.select import where

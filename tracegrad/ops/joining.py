@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterable, Sequence
 from typing import Any
 
@@ -244,7 +245,7 @@ def array_split(ary: Any, indices_or_sections: Any, axis: int = 0) -> list[Any]:
         cuts = [i * each + min(i, larger) if isinstance(larger, int) else i * each for i in range(sections + 1)]
         if not isinstance(larger, int):
             raise ShapeError(f"cannot tell whether {sections} divides {size}", fix="give the positions of the cuts")
-    return [_part(x, axis, a, b) for a, b in zip(cuts[:-1], cuts[1:])]
+    return [_part(x, axis, a, b) for a, b in itertools.pairwise(cuts)]
 
 
 def _part(x: Any, axis: int, start: DimLike, stop: DimLike) -> Any:

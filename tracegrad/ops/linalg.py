@@ -63,8 +63,8 @@ class MatMul(Operation):
 
 def cannot_multiply(a: Shape, b: Shape) -> ShapeError:
     return ShapeError(
-        f"matmul of arrays of the shapes {shape_text(a)} and {shape_text(b)}: the last size of the first, {a[-1]}, is not "
-        f"the {'last but one' if len(b) > 1 else 'only'} size of the second, {b[max(len(b) - 2, 0)]}",
+        f"matmul of arrays of the shapes {shape_text(a)} and {shape_text(b)}: the last size of the first, {a[-1]}, is "
+        f"not the {'last but one' if len(b) > 1 else 'only'} size of the second, {b[max(len(b) - 2, 0)]}",
         fix="transpose one of them with .T",
     )
 
@@ -75,8 +75,8 @@ def _left_cotangent(g: Any, b: Any, shapes: tuple[Shape, Shape]) -> Any:
     if len(b_shape) == 1:
         return multiply(g, b) if len(a_shape) == 1 else multiply(expand_dims(g, -1), b)
     if len(a_shape) == 1:
-        return matmul(b, g) if len(b_shape) == 2 else reshape(
-            matmul(b, expand_dims(g, -1)), (*b_shape[:-2], b_shape[-2])
+        return (
+            matmul(b, g) if len(b_shape) == 2 else reshape(matmul(b, expand_dims(g, -1)), (*b_shape[:-2], b_shape[-2]))
         )
     if len(a_shape) == 2 and len(b_shape) > 2:
         return tensordot(g, b, ((*range(len(b_shape) - 2), -1), (*range(len(b_shape) - 2), -1)))
@@ -158,8 +158,8 @@ def tensordot(a: Any, b: Any, axes: Any = 2) -> Any:
     left, right = _contracted(axes, x.ndim, y.ndim)
     if any(x.shape[i] != y.shape[j] for i, j in zip(left, right, strict=True)):
         raise ShapeError(
-            f"tensordot over axes {left} of shape {shape_text(x.shape)} and axes {right} of shape {shape_text(y.shape)}: "
-            "their sizes differ"
+            f"tensordot over axes {left} of shape {shape_text(x.shape)} and axes {right} of shape {shape_text(y.shape)}"
+            ": their sizes differ"
         )
     kept_left = tuple(i for i in range(x.ndim) if i not in left)
     kept_right = tuple(j for j in range(y.ndim) if j not in right)
@@ -230,7 +230,9 @@ def multi_dot(arrays: Sequence[Any], *, out: Any = None) -> Any:
         factors[0] = expand_dims(factors[0], 0)
     if column:
         factors[-1] = expand_dims(factors[-1], 1)
-    result = _product_of(factors, _best_splits([factors[0].shape[0], *(f.shape[1] for f in factors)]), 0, len(factors) - 1)
+    result = _product_of(
+        factors, _best_splits([factors[0].shape[0], *(f.shape[1] for f in factors)]), 0, len(factors) - 1
+    )
     kept = (*(() if row else (result.shape[0],)), *(() if column else (result.shape[1],)))
     return reshape(result, kept)
 

@@ -28,7 +28,8 @@ Axes = tuple[int, ...]
 def norm(x: Any, ord: Any = None, axis: Any = None, keepdims: bool = False) -> Any:
     """NumPy's norm: of all elements, of vectors along one axis, or of matrices along two.
 
-    Vectors: any number p, ±inf. Matrices: None, 'fro', ±1, ±inf. Raises UnsupportedError for what needs singular values.
+    Vectors: any number p, ±inf. Matrices: None, 'fro', ±1,
+    ±inf. Raises UnsupportedError for what needs singular values.
     """
     x = _floating(x)
     if axis is None:

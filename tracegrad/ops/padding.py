@@ -57,9 +57,11 @@ def _pairs(given: Any, ndim: int, convert: Callable[[Any], Any]) -> tuple[tuple[
     if isinstance(given, np.ndarray) and given.ndim:
         given = given.tolist() if given.dtype.kind != "i" else _nested(static_integers(given), given.shape)
     rows = given if isinstance(given, (list, tuple)) else (given,)
-    rows = [row if isinstance(row, (list, tuple)) else None for row in rows] if any(
-        isinstance(row, (list, tuple)) for row in rows
-    ) else [rows]
+    rows = (
+        [row if isinstance(row, (list, tuple)) else None for row in rows]
+        if any(isinstance(row, (list, tuple)) for row in rows)
+        else [rows]
+    )
     pairs = [tuple(map(convert, (row * 2 if len(row) == 1 else row))) for row in map(_row, rows)]
     if len(pairs) not in (1, ndim) or any(len(pair) != 2 for pair in pairs):
         raise ShapeError(
@@ -95,9 +97,11 @@ def _fill(x: Any, widths: Widths, value: Any) -> Any:
 
 
 def _around(x: Any, axis: int, left: Any, right: Any) -> Any:
-    return concatenate([part for part in (left, x, right) if part.shape[axis] != 0], axis) if (
-        left.shape[axis] != 0 or right.shape[axis] != 0
-    ) else x
+    return (
+        concatenate([part for part in (left, x, right) if part.shape[axis] != 0], axis)
+        if (left.shape[axis] != 0 or right.shape[axis] != 0)
+        else x
+    )
 
 
 def _stretched(x: Any, axis: int, size: DimLike) -> Any:

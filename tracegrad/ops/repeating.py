@@ -50,7 +50,7 @@ def copied(x: Any) -> Any:
 
 @implements(np.repeat)
 def repeat(a: Any, repeats: Any, axis: Any = None) -> Any:
-    """Each element of an axis (of all, flattened, without `axis`) `repeats` times, or as often as its entry there says."""
+    """Each element of an axis (of all, flattened, without `axis`) `repeats` times, or as often as its entry says."""
     x = ravel(a) if axis is None else operand(a)
     axis = 0 if axis is None else normalize_axis(axis, x.ndim)
     if not isinstance(repeats, (list, tuple)) and not getattr(repeats, "ndim", 0):

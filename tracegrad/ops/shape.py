@@ -24,7 +24,9 @@ from tracegrad.ops.slicing import take_slice
 Shape = tuple[DimLike, ...]
 
 
-def _broadcast_pieces(index: Sequence[Affine], inputs: tuple[Type, ...], out: Type, *, shape: Shape) -> tuple[Piece, ...]:
+def _broadcast_pieces(
+    index: Sequence[Affine], inputs: tuple[Type, ...], out: Type, *, shape: Shape
+) -> tuple[Piece, ...]:
     (x,) = inputs
     kept = index[len(index) - x.ndim :]
     return (Piece(0, tuple(constant(0) if dim == 1 else i for i, dim in zip(kept, x.shape, strict=True))),)

@@ -84,7 +84,7 @@ def _unslice_pieces(
 
 
 class Unslice(Operation):
-    """The transpose of Slice: an array of `shape` that is `fill`, with the operand placed from `start`, `step` apart."""
+    """The transpose of Slice: an array of `shape` that is `fill`, with the operand put from `start`, `step` apart."""
 
     name = "unslice"
     lower = IndexMap(_unslice_pieces)
@@ -132,7 +132,7 @@ class SliceUpdate(Operation):
 
     @staticmethod
     def backward(ctx: Any, g: Any) -> tuple[Any, Any]:
-        x, value = ctx.types
+        value = ctx.types[1]
         start, step = ctx.attrs["start"], ctx.attrs["step"]
         needs = ctx.needs_input_grad
         return (

@@ -20,7 +20,17 @@ from tracegrad.ops import special as _special
 from tracegrad.ops.arithmetic import absolute, add, divide, multiply, negative, sign, subtract
 from tracegrad.ops.base import normalize_axes
 from tracegrad.ops.casting import astype
-from tracegrad.ops.comparison import equal, greater, greater_equal, isfinite, isnan, less, logical_and, logical_not, logical_or
+from tracegrad.ops.comparison import (
+    equal,
+    greater,
+    greater_equal,
+    isfinite,
+    isnan,
+    less,
+    logical_and,
+    logical_not,
+    logical_or,
+)
 from tracegrad.ops.exempt import replaced
 from tracegrad.ops.exponential import exp, expm1, log, log1p, logaddexp
 from tracegrad.ops.operands import operand
@@ -32,7 +42,8 @@ from tracegrad.ops.stop import stop_gradient
 
 __all__ = [
     "beta", "betaln", "digamma", "entr", "erf", "erfc", "erfcinv", "erfcx", "erfinv", "expit", "expm1", "gamma",
-    "gammaln", "i0", "i0e", "i1", "i1e", "kl_div", "log1p", "log_expit", "log_ndtr", "log_softmax", "logit", "logsumexp",
+    "gammaln", "i0", "i0e", "i1", "i1e", "kl_div", "log1p", "log_expit", "log_ndtr", "log_softmax", "logit",
+    "logsumexp",
     "multigammaln", "ndtr", "ndtri", "polygamma", "psi", "rel_entr", "softmax", "softplus", "xlog1py", "xlogy",
 ]  # fmt: skip
 

@@ -32,7 +32,10 @@ def _running(combine: str) -> Callable[[], list[Sample]]:
 
 def _products() -> list[Sample]:
     zeros = [[0.0, 2.0, 3.0], [2.0, 0.0, 3.0, 0.0], [2.0, 3.0, 0.0], [0.0, 0.0]]
-    return [*_running("multiply")(), *(Sample((np.array(x),), _attrs("multiply", 0, r)) for x in zeros for r in (False, True))]
+    return [
+        *_running("multiply")(),
+        *(Sample((np.array(x),), _attrs("multiply", 0, r)) for x in zeros for r in (False, True)),
+    ]
 
 
 def _extremes() -> list[Sample]:

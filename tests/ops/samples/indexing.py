@@ -45,7 +45,14 @@ def _scatters() -> list[Sample]:
 
 
 def _nonzeros() -> list[Sample]:
-    masks = [np.array([True, False, True]), np.array([[0, 1], [2, 0]]), np.zeros(3), np.array([]), np.array(5.0), np.eye(3)]
+    masks = [
+        np.array([True, False, True]),
+        np.array([[0, 1], [2, 0]]),
+        np.zeros(3),
+        np.array([]),
+        np.array(5.0),
+        np.eye(3),
+    ]
     return [Sample((m,), {"count": int(np.count_nonzero(m))}) for m in masks]
 
 

@@ -9,9 +9,11 @@ import numpy as np
 from tests.ops.samples import Sample, values
 
 SHAPES = [
-    ((3,), (3,)), ((3,), (3, 2)), ((2, 3), (3,)), ((2, 3), (3, 4)), ((1, 3), (3, 1)), ((2, 2, 3), (3, 4)), ((2, 3), (4, 3, 2)),
+    ((3,), (3,)), ((3,), (3, 2)), ((2, 3), (3,)), ((2, 3), (3, 4)), ((1, 3), (3, 1)), ((2, 2, 3), (3, 4)),
+    ((2, 3), (4, 3, 2)),
     ((2, 2, 3), (2, 3, 1)), ((2, 1, 2, 3), (3, 3, 2)), ((1, 2, 3), (4, 3, 2)), ((3,), (2, 3, 2)), ((2, 2, 3), (3,)),
-    ((2, 0), (0, 3)), ((0, 2), (2, 3)), ((2, 3), (3, 0)), ((0,), (0,)), ((0, 2, 3), (3, 2)), ((2, 2, 2, 2), (2, 2, 2, 2)),
+    ((2, 0), (0, 3)), ((0, 2), (2, 3)), ((2, 3), (3, 0)), ((0,), (0,)), ((0, 2, 3), (3, 2)),
+    ((2, 2, 2, 2), (2, 2, 2, 2)),
 ]  # fmt: skip
 
 
@@ -20,7 +22,8 @@ def _products() -> list[Sample]:
     a, b = values((3, 4)), values((4, 2), seed=1)
     ints = np.arange(6).reshape(2, 3)
     return [
-        *samples, Sample((a.T.copy().T, b)), Sample((values((4, 3)).T, values((2, 4)).T)), Sample((a[::-1], b[::-1, ::-1])),
+        *samples, Sample((a.T.copy().T, b)), Sample((values((4, 3)).T, values((2, 4)).T)),
+        Sample((a[::-1], b[::-1, ::-1])),
         Sample((a.astype(np.float32), b.astype(np.float32)), smooth=False), Sample((a.astype(np.float32), b)),
         Sample((ints, ints.T)), Sample((ints > 2, ints.T > 1)), Sample((ints, values((3, 2)))),
         Sample((a * (1 + 1j), b - 1j * b[::-1])), Sample((a * 1j, b)), Sample((values((9, 8)), values((8, 7), seed=1))),
@@ -52,7 +55,8 @@ def _determinants() -> list[Sample]:
 def _systems() -> list[Sample]:
     return [
         Sample((WELL, values((3, 2)))), Sample((STACK, values((3, 2, 2), seed=1))), Sample((WELL, values((2, 3, 1)))),
-        Sample((COMPLEX, values((3, 2)))), Sample((WELL.astype(np.float32), values((3, 2), dtype=np.float32)), smooth=False),
+        Sample((COMPLEX, values((3, 2)))),
+        Sample((WELL.astype(np.float32), values((3, 2), dtype=np.float32)), smooth=False),
         Sample((np.zeros((0, 0)), np.zeros((0, 2)))), Sample((np.array([[2, 1], [1, 3]]), values((2, 2)))),
     ]  # fmt: skip
 

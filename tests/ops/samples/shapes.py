@@ -1,4 +1,4 @@
-"""Samples of operations that move elements: views, reversed and strided operands, empty axes, 0-d, all kinds of dtypes."""
+"""Samples of operations that move elements: reversed and strided operands, empty axes, 0-d, all kinds of dtypes."""
 
 from __future__ import annotations
 
@@ -33,7 +33,8 @@ def _reshapes() -> list[Sample]:
 
 def _transposes() -> list[Sample]:
     cases = [
-        (values((2, 3)), (1, 0)), (values((2, 3, 4)), (2, 0, 1)), (values((2, 3, 4)), (1, 0, 2)), (np.zeros((0, 2)), (1, 0)),
+        (values((2, 3)), (1, 0)), (values((2, 3, 4)), (2, 0, 1)), (values((2, 3, 4)), (1, 0, 2)),
+        (np.zeros((0, 2)), (1, 0)),
         (STRIDED, (1, 0)), (COMPLEX, (1, 0)), (np.arange(6).reshape(3, 2), (1, 0)),
         (values((2, 1, 3, 2), dtype=np.float32), (3, 1, 0, 2)),
     ]  # fmt: skip
@@ -43,8 +44,10 @@ def _transposes() -> list[Sample]:
 # shape of the whole, start, size, step
 CUTS = [
     ((5,), (1,), (3,), (1,)), ((5,), (0,), (3,), (2,)), ((5,), (4,), (5,), (-1,)), ((5,), (4,), (2,), (-3,)),
-    ((5,), (2,), (0,), (1,)), ((5,), (2,), (1,), (1,)), ((4, 5), (3, 1), (2, 2), (-2, 3)), ((3, 4), (0, 0), (3, 4), (1, 1)),
-    ((3, 4), (1, 0), (1, 4), (1, 1)), ((0, 3), (0, 2), (0, 3), (1, -1)), ((3, 0), (2, 0), (2, 0), (-1, 1)), ((), (), (), ()),
+    ((5,), (2,), (0,), (1,)), ((5,), (2,), (1,), (1,)), ((4, 5), (3, 1), (2, 2), (-2, 3)),
+    ((3, 4), (0, 0), (3, 4), (1, 1)),
+    ((3, 4), (1, 0), (1, 4), (1, 1)), ((0, 3), (0, 2), (0, 3), (1, -1)), ((3, 0), (2, 0), (2, 0), (-1, 1)),
+    ((), (), (), ()),
     ((7,), (6,), (3,), (-3,)), ((6,), (1,), (3,), (2,)), ((2, 3, 4), (1, 2, 3), (2, 2, 4), (-1, -2, -1)),
 ]  # fmt: skip
 
@@ -65,18 +68,14 @@ def _unslices() -> list[Sample]:
 
 
 def _updates() -> list[Sample]:
-    samples = [
-        Sample((values(shape), values(n, seed=1)), {"start": a, "step": s}) for shape, a, n, s in CUTS
-    ]
+    samples = [Sample((values(shape), values(n, seed=1)), {"start": a, "step": s}) for shape, a, n, s in CUTS]
     ints = np.arange(6), np.array([7, 8])
     singles = values((4,), dtype=np.float32), values((2,), seed=1, dtype=np.float32)
     return [*samples, *(Sample(args, {"start": (3,), "step": (-2,)}) for args in (ints, singles))]
 
 
 def _diagonals() -> list[Sample]:
-    cases = [
-        (shape, k) for shape in ((3, 3), (2, 4), (4, 2), (2, 3, 3), (0, 3), (1, 1)) for k in (0, 1, -1, 2, -3, 7)
-    ]
+    cases = [(shape, k) for shape in ((3, 3), (2, 4), (4, 2), (2, 3, 3), (0, 3), (1, 1)) for k in (0, 1, -1, 2, -3, 7)]
     samples = [Sample((values(shape),), {"offset": k}) for shape, k in cases]
     return [*samples, Sample((STRIDED,), {"offset": -1}), Sample((COMPLEX,), {"offset": 1})]
 

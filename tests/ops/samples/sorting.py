@@ -12,7 +12,8 @@ from tests.ops.samples import Sample, values
 def _orders() -> list[Sample]:
     arrays = [
         values((5,)), values((3, 4)), values((4, 3)).T, np.array([2.0, 1.0, 2.0, np.nan, 1.0]), np.zeros((0,)),
-        np.array([3, 1, 2]), np.array([True, False]), values((3,), dtype=np.float32), np.array([np.inf, -np.inf, 0.0, -0.0]),
+        np.array([3, 1, 2]), np.array([True, False]), values((3,), dtype=np.float32),
+        np.array([np.inf, -np.inf, 0.0, -0.0]),
     ]  # fmt: skip
     return [Sample((x,), {"axis": axis}) for x in arrays for axis in range(x.ndim)]
 
