@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import dataclass
 from typing import Any
 
 from tracegrad.errors import ArgumentError
+from tracegrad.schedule.report import NestReport
 from tracegrad.transforms.autograd import GraphFunction
 from tracegrad.transforms.compiled import CompiledFunction, Entry
 from tracegrad.transforms.program import Program
@@ -59,12 +61,30 @@ def _program_text(program: Program, stage: str) -> str:
     return str(program.stage(stage))
 
 
+def kernel_text(kernel: NestReport) -> str:
+    """One line on a kernel: its kind, what was fused into it, the bytes it moves, its operations on numbers."""
+    counts = Counter(node.name for node in kernel.nodes)
+    fused = " ".join(name if n == 1 else f"{name}×{n}" for name, n in counts.items())
+    moved = f"{amount(kernel.bytes_read)}B read, {amount(kernel.bytes_written)}B written, {amount(kernel.flops)}flop"
+    return f"{kernel.kind}: {fused} | {moved}"
+
+
+def amount(number: Any) -> str:
+    """A number with an SI prefix; one that depends on sizes as the polynomial it is."""
+    if not isinstance(number, (int, float)):
+        return f"({number}) "
+    for prefix, factor in (("G", 1e9), ("M", 1e6), ("k", 1e3)):
+        if number >= factor:
+            return f"{number / factor:.3g} {prefix}"
+    return f"{number:g} "
+
+
 @dataclass(frozen=True)
 class ProgramReport:
     """One compiled program: for which arguments, which kernels it has, how long each stage took."""
 
     signature: str
-    kernels: tuple[Any, ...]
+    kernels: tuple[NestReport, ...]
     seconds: dict[str, float]
     calls: int
     guards: int
@@ -72,7 +92,7 @@ class ProgramReport:
     def __str__(self) -> str:
         stages = ", ".join(f"{name} {1e3 * seconds:.1f} ms" for name, seconds in self.seconds.items())
         lines = [f"  ({self.signature})  {self.calls} calls, {self.guards} guarded values", f"    stages: {stages}"]
-        lines += [f"    {kernel}" for kernel in self.kernels]
+        lines += [f"    kernel {i}, {kernel_text(kernel)}" for i, kernel in enumerate(self.kernels, 1)]
         return "\n".join(lines)
 
 
