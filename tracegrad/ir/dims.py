@@ -13,6 +13,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import TypeAlias
 
+import numpy as np
+
 Atom: TypeAlias = "str | tuple[DimLike, DimLike]"
 Monomial: TypeAlias = tuple[Atom, ...]
 DimLike: TypeAlias = "int | Dim"
@@ -25,6 +27,8 @@ class Dim:
     terms: tuple[tuple[Monomial, int], ...]
 
     def __add__(self, other: DimLike) -> DimLike:
+        if not isinstance(other, _SIZES):
+            return NotImplemented  # a Tensor computes with it
         return _collect((*_terms(self), *_terms(other)))
 
     __radd__ = __add__
@@ -33,22 +37,30 @@ class Dim:
         return self * -1
 
     def __sub__(self, other: DimLike) -> DimLike:
+        if not isinstance(other, _SIZES):
+            return NotImplemented
         return self + (-other)
 
     def __rsub__(self, other: DimLike) -> DimLike:
+        if not isinstance(other, _SIZES):
+            return NotImplemented
         return -self + other
 
     def __mul__(self, other: DimLike) -> DimLike:
-        return _collect(
-            (tuple(sorted(a + b, key=_atom_key)), x * y) for a, x in _terms(self) for b, y in _terms(other)
-        )
+        if not isinstance(other, _SIZES):
+            return NotImplemented
+        return _collect((tuple(sorted(a + b, key=_atom_key)), x * y) for a, x in _terms(self) for b, y in _terms(other))
 
     __rmul__ = __mul__
 
     def __floordiv__(self, other: DimLike) -> DimLike:
+        if not isinstance(other, _SIZES):
+            return NotImplemented
         return floordiv(self, other)
 
     def __rfloordiv__(self, other: DimLike) -> DimLike:
+        if not isinstance(other, _SIZES):
+            return NotImplemented
         return floordiv(other, self)
 
     def symbols(self) -> frozenset[str]:
@@ -72,6 +84,9 @@ class Dim:
         return text.removeprefix("+")
 
     __repr__ = __str__
+
+
+_SIZES = (int, Dim, np.integer)
 
 
 def symbol(name: str) -> Dim:
@@ -131,9 +146,7 @@ def evaluate(dim: DimLike, sizes: Mapping[str, int]) -> int:
     for monomial, coefficient in dim.terms:
         value = coefficient
         for atom in monomial:
-            value *= (
-                sizes[atom] if isinstance(atom, str) else evaluate(atom[0], sizes) // evaluate(atom[1], sizes)
-            )
+            value *= sizes[atom] if isinstance(atom, str) else evaluate(atom[0], sizes) // evaluate(atom[1], sizes)
         total += value
     return total
 
