@@ -246,13 +246,21 @@ class Assembler:
         return Name(name, value.dtype)
 
     def checks(self, statement: Statement, site: Site) -> tuple[str, ...]:
+        """Check the gathered indices, each in the outermost body that has its loops."""
         names = []
         for lookup in statement.lookups:
-            name = self.table.scalar(statement.var, "at")
+            loops = [site.binding[v] for v in lookup.variables]
+            level = self.levels[max((site.path.index(loop) + 1 for loop in loops), default=0)]
             index = self.expression(lookup.index, site, ())
-            location = statement.nodes[-1].location if statement.nodes else None
-            self.emit(Check(name, index, lookup.extent, lookup.axis, location))
-            names.append(name)
+            key = index, lookup.extent, lookup.axis
+            if key not in level.registers:
+                name = self.table.scalar(statement.var, "at")
+                location = statement.nodes[-1].location if statement.nodes else None
+                level.statements.append(Check(name, index, lookup.extent, lookup.axis, location))
+                level.registers[key] = Name(name, index.dtype)
+            register = level.registers[key]
+            assert isinstance(register, Name)
+            names.append(register.name)
         return tuple(names)
 
     # ---- expressions ----------------------------------------------------------------------------------------------

@@ -44,7 +44,8 @@ class BufferTable:
         self.counts: dict[str, int] = {}
         for var in self.program.inputs:
             self.taken |= {s for d in var.type.shape for s in symbols(d)}
-        self.loop_names = [c for c in _LOOP_NAMES if c not in self.taken]
+        given = {v.name for v in (*self.program.inputs, *self.program.outputs)}
+        self.loop_names = [c for c in _LOOP_NAMES if c not in self.taken | given]
         self.taken |= set(self.loop_names)
         self.owners: dict[Var, Var] = {}
         for position, var in enumerate(self.program.inputs):

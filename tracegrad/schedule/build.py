@@ -18,7 +18,7 @@ from tracegrad.schedule.loops import Apply, FromIndex, Literal, Value, Where
 from tracegrad.schedule.maps import ZERO, simplify_bounds, substitute, substitute_bound, variable_of
 from tracegrad.schedule.order import loop_order
 from tracegrad.schedule.statements import CallStatement, Lookup, Program, Ref, Statement, cast
-from tracegrad.schedule.weights import INLINE_LIMIT, expression_weight, weight_of
+from tracegrad.schedule.weights import INLINE_LIMIT, REPEATED_LIMIT, expression_weight, weight_of
 from tracegrad.schedule.widen import widen
 
 _RENAMINGS = {"cast", "astype", "positive", "identity"}  # scalar operations that are their operand in another dtype
@@ -37,6 +37,7 @@ class Builder:
         self.program = Program(inputs=graph.inputs, outputs=graph.outputs)
         self.extents = self.program.extents
         self.definitions = graph.definitions()
+        self.use_counts = graph.use_counts()
         self.pieces: dict[Node, tuple[Any, ...]] = {}
         self.costs: dict[Var, int] = {}
         self.made: set[Var] = set()
@@ -110,7 +111,7 @@ class Builder:
         (x,), out = node.inputs, node.output
         (axis,) = node.attrs["axis"]
         dtype = np.dtype(np.int8) if x.type.dtype.kind == "b" else x.type.dtype
-        extremum = Var(out.type.with_dtype(dtype), "maximum" if largest else "minimum")
+        extremum = Var(out.type.with_dtype(dtype), "largest" if largest else "least")
         order = self.order(index)
         element = cast(self.read(x, index), dtype)
         self.add(extremum, target, element, order, "maximum" if largest else "minimum", reduced)
@@ -139,7 +140,7 @@ class Builder:
 
     def lookups(self, arrays: Sequence[Var], index: tuple[Affine, ...], shape: Sequence[DimLike]) -> tuple[Lookup, ...]:
         return tuple(
-            Lookup(cast(self.read(v, index), np.dtype(np.int64)), shape[axis], axis) for axis, v in enumerate(arrays)
+            Lookup(cast(self.read(v, index), np.dtype(np.int64)), shape[axis], axis, self.order(index)) for axis, v in enumerate(arrays)
         )
 
     def gather(self, node: Node) -> None:
@@ -291,7 +292,7 @@ class Builder:
             if source is not None:
                 return self.read(node.inputs[0], source)
             return self.ref(self.materialised(var), index)
-        if isinstance(lower, lowering.Elementwise) and not self.aligned(var, index) and self.cost(var) <= INLINE_LIMIT:
+        if isinstance(lower, lowering.Elementwise) and not self.aligned(var, index) and self.cheap(var):
             if node not in self.visited:
                 self.visited.append(node)
             return self.application(node, index)
@@ -347,6 +348,11 @@ class Builder:
                 return False
             seen.add(name)
         return True
+
+    def cheap(self, var: Var) -> bool:
+        """Whether a value is computed again at every index it is read at, rather than stored."""
+        cost = self.cost(var)
+        return cost <= INLINE_LIMIT and cost * self.use_counts[var] <= REPEATED_LIMIT
 
     def cost(self, var: Var) -> int:
         """What one element costs when everything cheap enough behind it is computed again."""

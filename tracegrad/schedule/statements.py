@@ -37,11 +37,12 @@ Scalar: TypeAlias = Expr | Ref
 
 @dataclass(frozen=True, slots=True)
 class Lookup:
-    """A gathered index: an integer expression that must lie in [-extent, extent)."""
+    """A gathered index: an integer expression over `variables` that must lie in [-extent, extent)."""
 
     index: Any
     extent: DimLike
     axis: int
+    variables: tuple[str, ...]
 
 
 @dataclass(eq=False, slots=True)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from tracegrad.schedule.loops import Apply, Cast, Where
 
 INLINE_LIMIT = 48  # a producer read at shifted indices is computed again if that costs at most this
+REPEATED_LIMIT = 64  # and if all its readers together compute at most this
 STORE = 2  # writing a value to a row buffer
 LOAD = 1
 STREAM = 6  # writing a value to an array that leaves the cache and reading it back
@@ -24,7 +25,7 @@ _WEIGHTS = {
     **dict.fromkeys(("zero_multiply", "clip", "fmax", "fmin", "heaviside"), 2),
     **dict.fromkeys(("divide", "sqrt", "reciprocal"), 4),
     **dict.fromkeys(("floor_divide", "remainder", "fmod"), 8),
-    "power": 24,
+    "power": 40,
 }  # fmt: skip
 _TRANSCENDENTAL = 14
 
