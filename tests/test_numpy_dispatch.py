@@ -67,6 +67,12 @@ CALLS: dict[str, Callable[[Any], Any]] = {
     "any where": lambda x: np.any(x > 0, axis=1, where=~MASK),
     "argmax": lambda x: np.argmax(x) + x.argmin(axis=1),
     "argmax keepdims": lambda x: np.argmax(x, keepdims=True) + np.argmin(x, axis=0, keepdims=True),
+    "nan reductions": lambda x: (
+        np.nansum(y := np.where(MASK, x, np.nan), 1) + np.nanmean(y, axis=1) + np.nanmax(y, 1) + np.nanmin(y, axis=1)
+        + np.nanprod(y, 1) + np.nanvar(y, 1, ddof=1) + np.nanstd(y, 1)
+    ),
+    "nanmax of none": lambda x: np.nanmax(np.where(x > 5, x, np.nan), axis=0) + np.nanmin(x / 0 - x / 0),
+    "nanmax of integers": lambda x: np.nanmax(x.astype(int), axis=0),
     "count_nonzero": lambda x: np.count_nonzero(x > 0, axis=1),
     "ptp": lambda x: np.ptp(x, axis=1),
     # elementwise functions

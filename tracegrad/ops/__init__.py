@@ -17,6 +17,7 @@ from tracegrad.ops import (
     indexing,
     joining,
     linalg,
+    nan_reductions,
     norms,
     padding,
     power,

@@ -206,8 +206,10 @@ class Remainder(ElementwiseOperation):
 
     @staticmethod
     def backward(ctx: Any, g: Any) -> tuple[Any, Any]:
-        a, b = ctx.inputs or (None, None)
-        return g, chain(Neg.apply(g), FloorDivide.apply(a, b)) if ctx.needs_input_grad[1] else None
+        if not ctx.needs_input_grad[1]:
+            return g, None
+        a, b = ctx.inputs
+        return g, chain(Neg.apply(g), FloorDivide.apply(a, b))
 
 
 class Fmod(ElementwiseOperation):
@@ -274,7 +276,7 @@ floor_divide = implements(np.floor_divide)(FloorDivide.apply)
 remainder = mod = implements(np.remainder)(Remainder.apply)
 fmod = implements(np.fmod)(Fmod.apply)
 sign = implements(np.sign)(Sign.apply)
-absolute = abs_ = implements(np.absolute)(Abs.apply)
+absolute = implements(np.absolute)(Abs.apply)
 conjugate = implements(np.conjugate)(Conj.apply)
 
 

@@ -212,9 +212,6 @@ def accumulation_dtype(dtype: np.dtype) -> np.dtype:
     return np.add.reduce(np.zeros(1, dtype)).dtype
 
 
-sum_dtype = accumulation_dtype
-
-
 def _accumulate(
     op: type[_Accumulation], x: Any, axis: Any, dtype: Any, keepdims: Any, initial: Any, where: Any
 ) -> Any:

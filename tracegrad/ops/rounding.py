@@ -10,7 +10,7 @@ from tracegrad.ir.lowering import Elementwise
 from tracegrad.numpy_protocols import implements
 from tracegrad.ops.arithmetic import Div, Mul, Sign, Sub, ZeroMultiply
 from tracegrad.ops.base import ElementwiseOperation
-from tracegrad.ops.comparison import Equal, IsNan
+from tracegrad.ops.comparison import Equal, IsInf, IsNan
 from tracegrad.ops.select import Where
 
 
@@ -60,9 +60,9 @@ class CopySign(ElementwiseOperation):
 
     @staticmethod
     def backward(ctx: Any, g: Any) -> tuple[Any, None]:
-        a, b = ctx.inputs or (None, None)
         if not ctx.needs_input_grad[0]:
             return None, None
+        a, b = ctx.inputs
         return ZeroMultiply.apply(g, Mul.apply(Sign.apply(a), CopySign.apply(1.0, b))), None
 
 
@@ -120,7 +120,7 @@ def fix(x: Any, out: Any = None) -> Any:
 def modf(x: Any) -> tuple[Any, Any]:
     """The fractional and the whole part, both with the sign of `x`."""
     whole = Trunc.apply(x)
-    fraction = Where.apply(np.isinf(x), 0, Sub.apply(x, whole))
+    fraction = Where.apply(IsInf.apply(x), 0, Sub.apply(x, whole))
     return CopySign.apply(fraction, x) if x.dtype.kind == "f" else fraction, whole
 
 
