@@ -61,7 +61,7 @@ def test_dumps(monkeypatch, tmp_path, capsys):
     monkeypatch.setenv("TRACEGRAD_DUMP", str(tmp_path / "dump"))
     graph = optimize(parse_graph(TEXT.replace("graph f", "graph 'a<b>'")), [dce, simplify, cse, simplify, dce])
     files = sorted((tmp_path / "dump").iterdir())
-    assert [file.name for file in files][0] == "a_b_.00.traced.txt"
+    assert files[0].name == "a_b_.00.traced.txt"
     assert files[-1].name == "a_b_.05.dce.txt"
     assert "a_b_.01.dce.txt" not in [file.name for file in files]  # it changed nothing
     assert files[-1].read_text() == str(graph)

@@ -121,8 +121,6 @@ class Rewriter:
         if folded is not None:
             self.fired["fold"] += 1
             (node,) = folded
-            self.append(node)
-            return node.output
         found = self._rewritten(node)
         if found is not None:
             return found

@@ -111,10 +111,40 @@ def negative_times_constant(r: Rewriter, node: Node) -> Var | None:
     if node.output.type.dtype.kind != "f":
         return None
     for position in (0, 1):
-        inner, other = r.node(node.inputs[position], "negative"), node.inputs[1 - position]
-        if inner is not None and other in r.constants and other.type.dtype.kind == "f":
-            operands = [inner.inputs[0], r.emit("negative", other)]
+        inner = r.node(node.inputs[position], "negative")
+        negated = None if inner is None else _negative_constant(r, node.inputs[1 - position])
+        if inner is not None and negated is not None:
+            operands = [inner.inputs[0], negated]
             return r.emit(node.name, *(operands if position == 0 else operands[::-1]))
+    return None
+
+
+def _negative_constant(r: Rewriter, c: Var) -> Var | None:
+    """The constant with the other sign: a float one, or a Python integer but 0, which has no sign to change."""
+    if c not in r.constants:
+        return None
+    if c.type.dtype.kind == "f":
+        return r.emit("negative", c)
+    number = r.number(c)
+    return r.like(c, -number) if c.type.weak and c.type.dtype.kind == "i" and number else None
+
+
+@row("multiply", equation="(x * 2^k) * c = x * (2^k c) for k >= 0 and |c| >= 1")
+def scaled_by_power_of_two(r: Rewriter, node: Node) -> Var | None:
+    """Doubling rounds only where it overflows, and there the larger factor overflows too."""
+    dtype = node.output.type.dtype
+    if dtype.kind != "f":
+        return None
+    for var, c in (node.inputs, node.inputs[::-1]):
+        inner, factor = r.node(var, "multiply"), r.number(c)
+        if inner is None or var.type.dtype != dtype or factor is None or not 1 <= abs(factor) < math.inf:
+            continue
+        for x, power in (inner.inputs, inner.inputs[::-1]):
+            scale = r.number(power)
+            if scale is not None and 1 <= scale < math.inf and math.frexp(scale)[0] == 0.5 and x.type.dtype == dtype:
+                with np.errstate(over="ignore"):
+                    both = dtype.type(scale) * dtype.type(factor)
+                return r.emit("multiply", x, r.like(x, both)) if np.isfinite(both) else None
     return None
 
 
@@ -124,8 +154,9 @@ def negative_of_scaled(r: Rewriter, node: Node) -> Var | None:
     if inner is None or node.output.type.dtype.kind != "f" or not r.read_once(node.inputs[0]):
         return None
     for x, c in (inner.inputs, inner.inputs[::-1]):
-        if c in r.constants and c.type.dtype.kind == "f":
-            return r.emit("multiply", x, r.emit("negative", c))
+        negated = _negative_constant(r, c)
+        if negated is not None:
+            return r.emit("multiply", x, negated)
     return None
 
 

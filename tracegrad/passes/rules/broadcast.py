@@ -17,7 +17,7 @@ row = TABLE.row
 @row("constant", equation="constant([c, c, …]) = broadcast(c)")
 def uniform_constant(r: Rewriter, node: Node) -> Var | None:
     array = node.attrs["value"]
-    if array.size < 2:
+    if array.size == 0 or array.ndim == 0:
         return None
     flat = np.ascontiguousarray(array).reshape(-1)
     bits = flat.view(np.uint8).reshape(-1, array.itemsize)

@@ -70,6 +70,19 @@ def negated_equality(r: Rewriter, node: Node) -> Var | None:
     return None if inner is None or inner.name not in opposite else r.emit(opposite[inner.name], *inner.inputs)
 
 
+@row("logical_and", "logical_or", equation="(c and True) = c, (c and False) = False, the same for or")
+def known_operand(r: Rewriter, node: Node) -> Var | None:
+    neutral, out = node.name == "logical_and", node.output.type
+    for x, y in (node.inputs, node.inputs[::-1]):
+        known = r.scalar(y)
+        if known is not None and bool(known) == neutral:
+            return x
+        if known is not None:
+            value = r.constant(not neutral, out.dtype)
+            return r.emit("broadcast_to", value, shape=out.shape) if out.shape else value
+    return None
+
+
 @row("not_equal", equation="(c != 0) = c for bools")
 def bool_is_not_zero(r: Rewriter, node: Node) -> Var | None:
     x, y = node.inputs
