@@ -31,6 +31,8 @@ CASES: list[tuple[Any, ...]] = [
     (np.trapezoid, M, M + 3), (np.trapezoid, M, np.array([0.0, 1.0, 4.0]), 1.0, 0), (np.add.accumulate, M),
     (np.multiply.accumulate, M, 1),
     (np.maximum.accumulate, M, 1), (np.minimum.accumulate, M), (np.maximum.accumulate, V),
+    (np.gradient, V), (np.gradient, M), (np.gradient, M, 0.5), (np.gradient, M, 0.5, np.array([0.0, 1.0, 3.0, 3.5])),
+    (np.gradient, M[:, :2]), (np.gradient, V, np.cumsum(np.abs(V))),
 ]  # fmt: skip
 
 
@@ -48,7 +50,22 @@ def test_array_api_names(function: Any):
         function(Tensor._wrap(M))
 
 
+@pytest.mark.parametrize("axis", [0, -1, (1, 0)])
+@pytest.mark.parametrize("edge_order", [1, 2])
+def test_gradient_options(axis: Any, edge_order: int):
+    x = values((3, 5))
+    check_function(np.gradient, (x,), {"axis": axis, "edge_order": edge_order})
+    if axis != (1, 0):
+        check_function(
+            np.gradient,
+            (x, np.array([0.0, 0.5, 2.0, 2.5, 4.0])[: x.shape[axis]]),
+            {"axis": axis, "edge_order": edge_order},
+        )
+
+
 def test_integers_and_bools():
+    squares = np.array([1, 4, 9, 16])
+    assert_same(np.gradient(Tensor._wrap(squares)), np.gradient(squares))
     for x in (np.array([3, 1, 2], np.int8), np.array([True, False, True])):
         for function in (np.cumsum, np.cumprod, np.diff):
             assert_same(function(Tensor._wrap(x)), function(x))

@@ -8,6 +8,7 @@ from tracegrad.ops import (
     creation,
     cumulative,
     diagonal,
+    differences,
     einsum,
     elementwise,
     exempt,

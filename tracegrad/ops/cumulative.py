@@ -1,4 +1,4 @@
-"""Running sums, products and extremes, differences, and the integral that undoes them."""
+"""Running sums, products and extremes."""
 
 from __future__ import annotations
 
@@ -7,22 +7,21 @@ from typing import Any
 
 import numpy as np
 
-from tracegrad.errors import ArgumentError, ShapeError
+from tracegrad.errors import ShapeError
 from tracegrad.function import Operation
-from tracegrad.ir.dims import DimLike
 from tracegrad.ir.lowering import Library
 from tracegrad.ir.types import Type
 from tracegrad.numpy_protocols import implements, ufunc_methods
-from tracegrad.ops.arithmetic import chain, conj, multiply, subtract
+from tracegrad.ops.arithmetic import chain, conj, multiply
 from tracegrad.ops.base import normalize_axis, shape_text
 from tracegrad.ops.casting import astype, number_dtype
-from tracegrad.ops.comparison import greater, isnan, logical_and, logical_not, logical_or, not_equal
+from tracegrad.ops.comparison import greater, isnan, logical_and, logical_not, logical_or
+from tracegrad.ops.creation import dimension
 from tracegrad.ops.gather import ScatterAdd
 from tracegrad.ops.indexing import index_arrays_along
 from tracegrad.ops.joining import concatenate
-from tracegrad.ops.operands import assume_non_negative, operand, positions
+from tracegrad.ops.operands import operand, positions
 from tracegrad.ops.reduction import accumulation_dtype, finish
-from tracegrad.ops.reduction import sum as tensor_sum
 from tracegrad.ops.select import where
 from tracegrad.ops.shape import broadcast_to, ravel, reshape
 from tracegrad.ops.slicing import Unslice, slice_axis
@@ -90,7 +89,9 @@ class CumulativeExtreme(CumulativeOperation):
         size = x.shape[axis]
         along = reshape(positions(size), tuple(size if i == axis else 1 for i in range(x.ndim)))
         # Before the first element there is none; its own position is also what counts until something is better.
-        source = where(better, along, size - 1 if reverse else 0) if size != 0 else broadcast_to(along, x.shape)
+        source = (
+            where(better, along, dimension(size - 1) if reverse else 0) if size != 0 else broadcast_to(along, x.shape)
+        )
         chosen = CumulativeExtreme.apply(
             source, combine="minimum" if reverse else "maximum", axis=axis, reverse=reverse
         )
@@ -230,62 +231,3 @@ def cumulative_prod(
 ) -> Any:
     """Running products, with the empty one in front if asked for."""
     return _from_initial(x, axis, include_initial, cumprod, 1, dtype, out)
-
-
-# ---- differences and the integral ---------------------------------------------------------------------------------
-
-_ABSENT: Any = object()
-
-
-@implements(np.diff)
-def diff(a: Any, n: int = 1, axis: int = -1, prepend: Any = _ABSENT, append: Any = _ABSENT) -> Any:
-    """Differences of neighbours, n times over."""
-    x = operand(a)
-    if n < 0:
-        raise ArgumentError(f"the order of a difference may not be negative, got {n}")
-    if x.ndim == 0:
-        raise ShapeError("diff needs an array of at least one dimension")
-    axis = normalize_axis(axis, x.ndim)
-    if n and (prepend is not _ABSENT or append is not _ABSENT):
-        ends = [None if v is _ABSENT else _end(v, x, axis) for v in (prepend, append)]
-        x = concatenate([part for part in (ends[0], x, ends[1]) if part is not None], axis)
-    for _ in range(n):
-        size = _one_less(x.shape[axis])
-        after, before = slice_axis(x, axis, 1 if size != 0 else 0, size), slice_axis(x, axis, 0, size)
-        x = not_equal(after, before) if x.dtype.kind == "b" else subtract(after, before)
-    return x
-
-
-def _one_less(size: DimLike) -> DimLike:
-    if isinstance(size, int):
-        return max(size - 1, 0)
-    assume_non_negative(size - 1)
-    return size - 1
-
-
-def _end(value: Any, x: Any, axis: int) -> Any:
-    value = operand(value)
-    return value if value.ndim else broadcast_to(value, tuple(1 if i == axis else d for i, d in enumerate(x.shape)))
-
-
-@implements(np.ediff1d)
-def ediff1d(ary: Any, to_end: Any = None, to_begin: Any = None) -> Any:
-    """Differences of neighbours of the flattened array, with something before and after."""
-    x = ravel(ary)
-    ends = [None if v is None else astype(ravel(v), x.dtype) for v in (to_begin, to_end)]
-    return concatenate([part for part in (ends[0], diff(x), ends[1]) if part is not None])
-
-
-@implements(np.trapezoid)
-def trapezoid(y: Any, x: Any = None, dx: Any = 1.0, axis: int = -1) -> Any:
-    """The integral along an axis by the trapezoidal rule, over the positions x or steps of dx."""
-    y = operand(y)
-    axis = normalize_axis(axis, y.ndim)
-    if x is not None:
-        x = operand(x)
-        dx = diff(x) if x.ndim == 1 else diff(x, axis=axis)
-        if x.ndim == 1:
-            dx = reshape(dx, tuple(dx.shape[0] if i == axis else 1 for i in range(y.ndim)))
-    size = _one_less(y.shape[axis])
-    sums = slice_axis(y, axis, 1 if size != 0 else 0, size) + slice_axis(y, axis, 0, size)
-    return tensor_sum(multiply(multiply(dx, sums), 0.5), axis=axis)

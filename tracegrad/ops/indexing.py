@@ -12,6 +12,7 @@ from tracegrad.ir.dims import DimLike, product
 from tracegrad.numpy_protocols import implements
 from tracegrad.ops.base import broadcast_shapes, normalize_axis, shape_text
 from tracegrad.ops.casting import astype
+from tracegrad.ops.creation import dimension
 from tracegrad.ops.gather import Gather, Nonzero, ScatterAdd, WriteSource
 from tracegrad.ops.index_plan import IndexPlan, plan_index
 from tracegrad.ops.joining import stack
@@ -162,9 +163,9 @@ def _in_mode(indices: Any, size: DimLike, mode: str) -> Any:
     if mode == "raise":
         return indices
     if mode == "wrap":
-        return np.remainder(lifted(indices), size)
+        return np.remainder(lifted(indices), dimension(size))
     if mode == "clip":
-        return np.clip(lifted(indices), 0, size - 1)
+        return np.clip(lifted(indices), 0, dimension(size - 1))
     raise ArgumentError(f"mode must be 'raise', 'wrap' or 'clip', not {mode!r}")
 
 
@@ -214,7 +215,9 @@ def nonzero(a: Any) -> tuple[Any, ...]:
     out = []
     for axis in range(x.ndim):
         inner = product(x.shape[axis + 1 :])
-        out.append(np.remainder(np.floor_divide(flat, inner), x.shape[axis]) if flat.size else flat)
+        out.append(
+            np.remainder(np.floor_divide(flat, dimension(inner)), dimension(x.shape[axis])) if flat.size else flat
+        )
     return tuple(out)
 
 

@@ -18,6 +18,7 @@ from tracegrad.ops.arithmetic import add, multiply, subtract
 from tracegrad.ops.base import normalize_axes, normalize_axis
 from tracegrad.ops.casting import astype
 from tracegrad.ops.comparison import greater_equal, isnan
+from tracegrad.ops.creation import dimension
 from tracegrad.ops.indexing import getitem, take_along_axis
 from tracegrad.ops.operands import lifted, operand
 from tracegrad.ops.reduction import finish
@@ -149,8 +150,12 @@ def median(a: Any, axis: Any = None, out: Any = None, overwrite_input: bool = Fa
     ordered, axes = _sorted_last(a, axis)
     size = ordered.shape[-1]
     high = getitem(ordered, (..., size // 2))
-    odd = size // 2 * 2 != size
-    middle = high if odd else multiply(add(getitem(ordered, (..., size // 2 - 1)), high), 0.5)
+    if isinstance(size, int):
+        middle = high if size % 2 else multiply(add(getitem(ordered, (..., size // 2 - 1)), high), 0.5)
+    else:
+        # Odd in some calls, when both are the same element: halved first, so that their sum does not overflow.
+        low = getitem(ordered, (..., (size - 1) // 2))
+        middle = add(multiply(low, 0.5), multiply(high, 0.5))
     last = getitem(ordered, (..., -1))
     return finish(_kept(where(isnan(last), last, middle), axes, keepdims), out)
 
@@ -173,7 +178,8 @@ def quantile(
     # As in NumPy, a number leaves the dtype alone and an array takes part in promotion.
     dtype = ordered.dtype if isinstance(q, (int, float)) else None
     q = operand(q)
-    found = _at_places(moveaxis(ordered, -1, 0), multiply(ravel(lifted(q)), ordered.shape[-1] - 1), method, dtype)
+    place = multiply(ravel(lifted(q)), dimension(ordered.shape[-1] - 1))
+    found = _at_places(moveaxis(ordered, -1, 0), place, method, dtype)
     if ordered.dtype.kind in "fc":
         last = getitem(ordered, (..., -1))
         found = where(isnan(last), last, found)
