@@ -223,6 +223,15 @@ def fits() -> list[Fit]:
             -29,
         ),
         (
+            "LOG_POW_S",
+            "the same, for the powers of float32",
+            series(1, lambda k: mp.mpf(2) / (2 * k + 1)),
+            lambda z: z / 2,
+            (mp.mpf(0), S2),
+            -40,
+            None,
+        ),
+        (
             "LOG_TAIL",
             "(log((1+s)/(1-s)) - 2*s - s**3*2/3)/s**5 in z = s**2",
             series(2, lambda k: mp.mpf(2) / (2 * k + 1)),

@@ -45,7 +45,7 @@ TWO_OVER_PI_WORDS = (
     0x56033046FC7B6BAB,
 )
 
-I1, I32, I64, I128, I192 = (ir.IntType(width) for width in (1, 32, 64, 128, 192))
+I1, I64, I128 = ir.IntType(1), ir.IntType(64), ir.IntType(128)
 
 
 def reduced_huge(x: Real) -> tuple[Bits, Real]:
@@ -65,10 +65,11 @@ def reducer(module: ir.Module) -> ir.Function:
         return existing
     scalar = pure_function(module, SYMBOL, DOUBLE.type)
     scalar_body(scalar)
+    shared = lanes_function(module, scalar)
     variants = []
     for lanes in LANES:
         variant = pure_function(module, f"{SYMBOL}_v{lanes}", ir.VectorType(DOUBLE.type, lanes))
-        vector_body(variant, scalar, lanes)
+        vector_body(variant, shared, lanes)
         variants.append(variant)
     keep(module, variants)
     return scalar
@@ -87,11 +88,9 @@ def keep(module: ir.Module, functions: list[ir.Function]) -> None:
     """Lists the functions in llvm.compiler.used: nothing calls the variants before the vectoriser does."""
     pointer = ir.PointerType()
     name = "llvm.compiler.used"
-    existing = module.globals.get(name)
+    if name in module.globals:
+        raise ValueError("the module already lists functions in llvm.compiler.used")
     entries = [ir.Constant(pointer, function.get_reference()) for function in functions]
-    if existing is not None:
-        entries = [*existing.initializer.constant, *entries]
-        raise NotImplementedError
     kind = ir.ArrayType(pointer, len(entries))
     table = ir.GlobalVariable(module, kind, name)
     table.linkage = "appending"
@@ -114,22 +113,20 @@ def scalar_body(function: ir.Function) -> None:
 def payne_hanek(builder: ir.IRBuilder, bits: ir.Value, magnitude: ir.Value) -> ir.Value:
     """Bits of the reduced argument with the quadrant in place (Payne and Hanek, SIGNUM Newsletter 18, 1983)."""
     b = builder
-    # |x| = significand * 2**(exponent - 1075); product = significand * 2/pi modulo 4, as a fraction of 2**190
+    # |x| = significand * 2**(exponent - 1075)
     significand = b.or_(b.and_(magnitude, I64((1 << 52) - 1)), I64(1 << 52))
     exponent = b.lshr(magnitude, I64(52))
     start = b.add(exponent, I64(64 - 1075 - 2))  # the first bit of the table that matters
-    product = b.mul(window(b, start), b.zext(significand, I192))
-    quadrant = b.trunc(b.lshr(product, I192(190)), I64)
-    fraction = b.shl(product, I192(2))  # of a quadrant, signed: the nearest multiple of pi/2 is taken
-    negative = b.icmp_signed("<", fraction, I192(0))
+    quadrant, fraction = turns(b, window(b, start), significand)
+    # the nearest multiple of pi/2 is taken, so the fraction of a quadrant is signed
+    negative = b.icmp_signed("<", fraction, I128(0))
     quadrant = b.add(quadrant, b.zext(negative, I64))
     fraction = b.select(negative, b.neg(fraction), fraction)
-    leading = b.call(
-        b.module.declare_intrinsic("llvm.ctlz", [I192], ir.FunctionType(I192, [I192, I1])), [fraction, I1(1)]
-    )
+    ctlz = b.module.declare_intrinsic("llvm.ctlz", [I128], ir.FunctionType(I128, [I128, I1]))
+    leading = b.call(ctlz, [fraction, I1(1)])
     fraction = b.shl(fraction, leading)
-    high = b.uitofp(b.trunc(b.lshr(fraction, I192(139)), I64), DOUBLE.type)  # 53 bits
-    low = b.uitofp(b.trunc(b.and_(b.lshr(fraction, I192(86)), I192((1 << 53) - 1)), I64), DOUBLE.type)
+    high = b.sitofp(b.trunc(b.lshr(fraction, I128(75)), I64), DOUBLE.type)  # 53 bits
+    low = b.sitofp(b.trunc(b.and_(b.lshr(fraction, I128(22)), I128((1 << 53) - 1)), I64), DOUBLE.type)
     value = times_half_pi(Real(b, high), Real(b, low) * 2.0**-53)
     power = b.shl(b.sub(I64(1023 - 53), b.trunc(leading, I64)), I64(52))
     angle = (value * Bits(b, power).real()).bits().value
@@ -140,25 +137,32 @@ def payne_hanek(builder: ir.IRBuilder, bits: ir.Value, magnitude: ir.Value) -> i
     return b.xor(b.xor(angle, flip), quadrant)
 
 
-def window(builder: ir.IRBuilder, start: ir.Value) -> ir.Value:
-    """192 bits of the table from bit `start`."""
+def turns(b: ir.IRBuilder, words: list[ir.Value], significand: ir.Value) -> tuple[ir.Value, ir.Value]:
+    """significand * words modulo 2**192: its two highest bits, and the 128 that follow."""
+    wide = b.zext(significand, I128)
+    low = b.mul(b.zext(words[2], I128), wide)
+    middle = b.add(b.mul(b.zext(words[1], I128), wide), b.lshr(low, I128(64)))
+    high = b.add(b.mul(words[0], significand), b.trunc(b.lshr(middle, I128(64)), I64))
+    top = b.or_(b.shl(b.zext(high, I128), I128(64)), b.zext(b.trunc(middle, I64), I128))
+    below = b.lshr(b.trunc(low, I64), I64(62))
+    return b.lshr(high, I64(62)), b.or_(b.shl(top, I128(2)), b.zext(below, I128))
+
+
+def window(builder: ir.IRBuilder, start: ir.Value) -> list[ir.Value]:
+    """192 bits of the table from bit `start`, as three words."""
     b = builder
     kind = ir.ArrayType(I64, len(TWO_OVER_PI_WORDS))
-    name = "tg_vecmath_two_over_pi"
-    table = b.module.globals.get(name)
-    if table is None:
-        table = ir.GlobalVariable(b.module, kind, name)
-        table.linkage = "internal"
-        table.global_constant = True
-        table.initializer = ir.Constant(kind, [I64(word) for word in TWO_OVER_PI_WORDS])
-    first = b.lshr(start, I64(6))
-    wide = ir.IntType(256)
-    joined: ir.Value = wide(0)
-    for i in range(4):
-        word = b.load(b.gep(table, [b.add(first, I64(i))], inbounds=True, source_etype=I64), typ=I64)
-        joined = b.or_(b.shl(joined, wide(64)), b.zext(word, wide))
-    shift = b.sub(I64(64), b.and_(start, I64(63)))
-    return b.trunc(b.lshr(joined, b.zext(shift, wide)), I192)
+    table = ir.GlobalVariable(b.module, kind, "tg_vecmath_two_over_pi")
+    table.linkage = "internal"
+    table.global_constant = True
+    table.initializer = ir.Constant(kind, [I64(word) for word in TWO_OVER_PI_WORDS])
+    first, shift = b.lshr(start, I64(6)), b.and_(start, I64(63))
+    words = [
+        b.load(b.gep(table, [b.add(first, I64(i))], inbounds=True, source_etype=I64), typ=I64, align=8)
+        for i in range(4)
+    ]
+    funnel = b.module.declare_intrinsic("llvm.fshl", [I64], ir.FunctionType(I64, [I64] * 3))
+    return [b.call(funnel, [words[i], words[i + 1], shift]) for i in range(3)]
 
 
 def times_half_pi(high: Real, low: Real) -> Real:
@@ -167,7 +171,29 @@ def times_half_pi(high: Real, low: Real) -> Real:
     return product + (lost + fma(low, 1.5707963267948966, high * 6.123233995736766e-17))
 
 
-def vector_body(function: ir.Function, scalar: ir.Function, lanes: int) -> None:
+def lanes_function(module: ir.Module, scalar: ir.Function) -> ir.Function:
+    """Reduces `count` numbers in memory, in place; the variants share it."""
+    pointer = ir.PointerType()
+    function = ir.Function(module, ir.FunctionType(ir.VoidType(), [pointer, I64]), name=f"{SYMBOL}_lanes")
+    function.linkage = "internal"
+    function.attributes.add("noinline")
+    function.attributes.add("nounwind")
+    entry, loop, done = (function.append_basic_block(name) for name in ("entry", "lane", "done"))
+    b = ir.IRBuilder(entry)
+    b.branch(loop)
+    b.position_at_end(loop)
+    index = b.phi(I64)
+    place = b.gep(function.args[0], [index], inbounds=True, source_etype=DOUBLE.type)
+    b.store(b.call(scalar, [b.load(place, typ=DOUBLE.type)]), place)
+    following = b.add(index, I64(1))
+    index.add_incoming(I64(0), entry)
+    index.add_incoming(following, loop)
+    b.cbranch(b.icmp_unsigned("==", following, function.args[1]), done, loop)
+    ir.IRBuilder(done).ret_void()
+    return function
+
+
+def vector_body(function: ir.Function, lanes_reducer: ir.Function, lanes: int) -> None:
     kind = function.args[0].type
     b = ir.IRBuilder(function.append_basic_block("entry"))
     x = function.args[0]
@@ -177,19 +203,9 @@ def vector_body(function: ir.Function, scalar: ir.Function, lanes: int) -> None:
     )
     signature = ir.FunctionType(I1, [not_small.type])
     any_of = b.module.declare_intrinsic(f"llvm.vector.reduce.or.v{lanes}i1", (), signature)
-    zeros = ir.Constant(kind, [0.0] * lanes)
     with b.if_then(b.not_(b.call(any_of, [not_small])), likely=True):
-        b.ret(zeros)
-    before, loop, after = b.block, function.append_basic_block("lane"), function.append_basic_block("done")
-    b.branch(loop)
-    b.position_at_end(loop)
-    lane, total = b.phi(I32), b.phi(kind)
-    updated = b.insert_element(total, b.call(scalar, [b.extract_element(x, lane)]), lane)
-    following = b.add(lane, I32(1))
-    lane.add_incoming(I32(0), before)
-    lane.add_incoming(following, loop)
-    total.add_incoming(zeros, before)
-    total.add_incoming(updated, loop)
-    b.cbranch(b.icmp_unsigned("==", following, I32(lanes)), after, loop)
-    b.position_at_end(after)
-    b.ret(updated)
+        b.ret(ir.Constant(kind, [0.0] * lanes))
+    place = b.alloca(kind)
+    b.store(x, place)
+    b.call(lanes_reducer, [place, I64(lanes)])
+    b.ret(b.load(place, typ=kind))

@@ -104,7 +104,8 @@ def arctan2(y: Real, x: Real, single: bool) -> Real:
     behind = (x.bits() & x.format.sign_mask).is_zero()
     base = where(behind, base, 4.0 - base)
     flip = where(steep, -1.0, 1.0, x) * copysign(x.like(1.0), x)
-    high, low = base * (half_pi / 2), base * (half_pi_low / 2)
+    high = base * (half_pi / 2)
+    low = fma(base, half_pi / 2, -high) + base * (half_pi_low / 2)
     term = t * flip
     main = high + term
     value = main + (((high - main) + term) + fma(rest, flip, low))

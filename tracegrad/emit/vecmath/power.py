@@ -85,7 +85,7 @@ def log2_parts(x: Real, single: bool) -> tuple[Real, Real]:
     inverse = 1.0 / t
     if single:
         s = f * inverse
-        return fma(s * fma(s * s, polynomial(s * s, C.LOG_S), 2.0), LOG2E, k), k.like(0.0)
+        return fma(s * fma(s * s, polynomial(s * s, C.LOG_POW_S), 2.0), LOG2E, k), k.like(0.0)
     s = f * inverse
     s_low = (fma(-s, t, f) - s * (f - (t - 2.0))) * inverse
     z = s * s
