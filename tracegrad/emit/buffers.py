@@ -12,13 +12,12 @@ from typing import TypeAlias
 
 import llvmlite.ir as ir
 
-from tracegrad.emit.captures import captures
-from tracegrad.emit.frame import Frame
+from tracegrad.emit.frame import Frame, Unit
 from tracegrad.emit.llvm import I8, element, i64, maximum
 from tracegrad.emit.nests import is_stack
 from tracegrad.emit.parallel import MAX_CHUNKS, may_be_parallel, reduced_buffers
 from tracegrad.ir.dims import DimLike, product
-from tracegrad.schedule.loops import Buffer, Loop, LoopProgram, Stmt
+from tracegrad.schedule.loops import Buffer, Loop, Stmt
 
 ALIGNMENT = 64
 Key: TypeAlias = "str | tuple[int, str]"  # a buffer's name, or (identity of a loop, name of its array accumulator)
@@ -62,12 +61,12 @@ def _misfit(slot: Slot, size: DimLike) -> float:
     return float("inf")
 
 
-def plan_workspace(program: LoopProgram) -> Workspace:
+def plan_workspace(unit: Unit) -> Workspace:
     """Slots for temporaries, for partial arrays of parallel loops, and for local buffers too large for the stack."""
-    buffers = {b.name: b for b in program.buffers}
+    buffers = unit.buffers
     lives: dict[Key, tuple[DimLike, int, int]] = {}
-    for position, statement in enumerate(program.body):
-        for name in dict.fromkeys(buffers[n].alias or n for n in captures((statement,)).buffers):
+    for position, statement in enumerate(unit.program.body):
+        for name in dict.fromkeys(unit.root(n) for n in unit.captures(statement).buffers):
             buffer = buffers[name]
             if buffer.role == "temp" or (buffer.role == "local" and not is_stack(buffer)):
                 copies = MAX_CHUNKS if buffer.role == "local" and _parallel(statement, buffers) else 1

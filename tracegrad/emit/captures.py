@@ -79,12 +79,14 @@ def expressions(statement: Stmt) -> Iterator[Expr]:
 
 
 def parts(e: Expr) -> Iterator[Expr]:
-    yield e
-    if isinstance(e, Apply):
-        for argument in e.args:
-            yield from parts(argument)
-    elif isinstance(e, Cast):
-        yield from parts(e.arg)
-    elif isinstance(e, Where):
-        yield from parts(e.inside)
-        yield from parts(e.outside)
+    """An expression and everything inside it."""
+    pending = [e]
+    while pending:
+        e = pending.pop()
+        yield e
+        if isinstance(e, Apply):
+            pending += reversed(e.args)
+        elif isinstance(e, Cast):
+            pending.append(e.arg)
+        elif isinstance(e, Where):
+            pending += (e.outside, e.inside)

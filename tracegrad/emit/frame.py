@@ -10,6 +10,7 @@ from typing import TypeAlias
 import llvmlite.ir as ir
 import numpy as np
 
+from tracegrad.emit.captures import Captures, captures
 from tracegrad.emit.casts import cast
 from tracegrad.emit.layout import ERROR
 from tracegrad.emit.llvm import I8, choose, constant, element, i64, memory_type, store_word
@@ -29,6 +30,7 @@ from tracegrad.schedule.loops import (
     LoopProgram,
     Name,
     Read,
+    Stmt,
     Value,
     Where,
 )
@@ -48,10 +50,17 @@ class Unit:
     buffers: dict[str, Buffer] = field(init=False)
     checks: list[Check] = field(default_factory=list)
     calls: list[Call] = field(default_factory=list)
+    _captures: dict[int, Captures] = field(default_factory=dict)
     _count: int = 0
 
     def __post_init__(self) -> None:
         self.buffers = {b.name: b for b in self.program.buffers}
+
+    def captures(self, statement: Stmt) -> Captures:
+        """What a statement uses of its surroundings, found once."""
+        if id(statement) not in self._captures:
+            self._captures[id(statement)] = captures((statement,))
+        return self._captures[id(statement)]
 
     def root(self, name: str) -> str:
         """The buffer whose memory `name` is: itself, if it is no alias."""

@@ -12,7 +12,7 @@ import llvmlite.ir as ir
 import numpy as np
 
 from tracegrad.emit.blas import emit_matmul
-from tracegrad.emit.captures import Captures, captures
+from tracegrad.emit.captures import Captures
 from tracegrad.emit.casts import cast
 from tracegrad.emit.cumulative import emit_cumulative
 from tracegrad.emit.frame import Frame
@@ -135,7 +135,7 @@ class Nest:
 
     def __init__(self, outer: Frame, loop: Loop):
         self.outer, self.loop = outer, loop
-        found = captures(loop.body)
+        found = outer.unit.captures(loop)
         read = tuple(n for n in found.scalars if n not in outer.variables)
         self.captures = Captures(found.buffers, read, found.updated)
         roots = dict.fromkeys(outer.unit.root(n) for n in found.buffers)

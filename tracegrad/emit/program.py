@@ -83,7 +83,7 @@ def _define_run(unit: Unit) -> list[np.ndarray]:
     b = ir.IRBuilder(function.append_basic_block("entry"))
     frame = _RunFrame(unit, b, context, error, table)
     constants = _point_to_arguments(frame, buffers)
-    workspace = plan_workspace(program)
+    workspace = plan_workspace(unit)
     body = function.append_basic_block("body")
     b.branch(body)
     b.position_at_end(body)

@@ -6,10 +6,11 @@ from collections.abc import Callable
 
 import llvmlite.ir as ir
 
+from tracegrad.emit.captures import expressions, walk
 from tracegrad.emit.frame import Frame
 from tracegrad.emit.llvm import counted_loop, i64, maximum, minimum
 from tracegrad.emit.splitting import Segment, split
-from tracegrad.schedule.loops import Call, Check, Loop, Stmt, Store, Value
+from tracegrad.schedule.loops import Call, Check, Loop, Read, Stmt, Store, Value
 
 
 def emit_loop(frame: Frame, loop: Loop, body: Callable[[], None], begin: ir.Value, end: ir.Value) -> None:
@@ -114,12 +115,18 @@ def _edge(frame: Frame, loop: Loop, body: Callable[[], None], begin: ir.Value, e
 
 
 def ordered_effects(body: tuple[Stmt, ...]) -> bool:
-    """Whether the order of a loop's iterations may be seen: elements stored at computed places, checks, calls."""
-    for statement in body:
+    """Whether the order of a loop's iterations may be seen: elements stored at computed places or read where another
+    iteration may have stored, checks, calls."""
+    stored: dict[str, set[tuple]] = {}
+    loaded: dict[str, set[tuple]] = {}
+    for statement in walk(body):
         if isinstance(statement, (Check, Call)):
             return True
-        if isinstance(statement, Store) and any(isinstance(i, Value) for i in statement.index):
-            return True
-        if isinstance(statement, Loop) and ordered_effects(statement.body):
-            return True
-    return False
+        if isinstance(statement, Store):
+            if any(isinstance(i, Value) for i in statement.index):
+                return True
+            stored.setdefault(statement.buffer, set()).add(statement.index)
+        for expression in expressions(statement):
+            if isinstance(expression, Read):
+                loaded.setdefault(expression.buffer, set()).add(expression.index)
+    return any(loaded.get(name, indices) != indices for name, indices in stored.items())

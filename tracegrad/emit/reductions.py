@@ -8,13 +8,14 @@ blocks end.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 import llvmlite.ir as ir
 import numpy as np
 
-from tracegrad.emit.llvm import F64, SUM, alloca, constant, intrinsic, load_word, store_word, value_type
+from tracegrad.emit.llvm import F64, I1, SUM, alloca, constant, intrinsic, load_word, store_word, value_type
 from tracegrad.schedule.loops import Check, Declare, Loop, Stmt, Update
 
 BLOCK = 512  # in vector registers, of 16 to 64 partial sums each
@@ -54,7 +55,11 @@ def combine_values(builder: ir.IRBuilder, combine: str, dtype: np.dtype, a: ir.V
 
 
 class Accumulator:
-    """A scalar accumulator in registers. Its *state* is what crosses function boundaries: two 8-byte words."""
+    """A scalar accumulator in registers. Its *state* is what crosses function boundaries: two 8-byte words.
+
+    Float maxima and minima remember apart whether a NaN came, which leaves them one instruction per vector; what they
+    hold besides is then poison, which `value` never lets through.
+    """
 
     def __init__(self, builder: ir.IRBuilder, combine: str, dtype: np.dtype, compensated: bool):
         self.builder, self.combine, self.dtype, self.compensated = builder, combine, dtype, compensated
@@ -62,6 +67,8 @@ class Accumulator:
         self._current = alloca(builder, self.type)
         self._total = alloca(builder, F64) if compensated else None
         self._error = alloca(builder, F64) if compensated and dtype.itemsize == 8 else None
+        extreme = combine in ("maximum", "minimum") and dtype.kind == "f"
+        self._nan = alloca(builder, I1) if extreme else None
 
     def start(self) -> None:
         """Set to the identity."""
@@ -69,10 +76,19 @@ class Accumulator:
         for slot in (self._total, self._error):
             if slot is not None:
                 self.builder.store(ir.Constant(F64, 0.0), slot)
+        if self._nan is not None:
+            self.builder.store(ir.Constant(I1, 0), self._nan)
 
     def update(self, value: ir.Value) -> None:
         b = self.builder
-        b.store(combine_values(b, self.combine, self.dtype, b.load(self._current, typ=self.type), value), self._current)
+        before = b.load(self._current, typ=self.type)
+        if self._nan is None:
+            b.store(combine_values(b, self.combine, self.dtype, before, value), self._current)
+            return
+        b.store(b.or_(b.load(self._nan, typ=I1), b.fcmp_unordered("uno", value, value)), self._nan)
+        kind = ir.FunctionType(self.type, [self.type, self.type])
+        function = b.module.declare_intrinsic(f"llvm.{self.combine[:3]}num", [self.type], kind)
+        b.store(b.call(function, [before, value], fastmath=("nnan", "nsz")), self._current)
 
     def flush(self) -> None:
         """End a block: move its sum to the total."""
@@ -96,6 +112,8 @@ class Accumulator:
         """The present value."""
         b = self.builder
         current = b.load(self._current, typ=self.type)
+        if self._nan is not None:
+            return b.select(b.load(self._nan, typ=I1), ir.Constant(self.type, math.nan), current)
         if self._total is None:
             return current
         total = b.load(self._total, typ=F64)
@@ -111,13 +129,17 @@ class Accumulator:
         self.flush()
         b = self.builder
         if self._total is None:
-            b.store(b.load(self._current, typ=self.type), state)
+            b.store(self.value(), state)
             return
         store_word(b, b.load(self._total, typ=F64), state, 0)
         store_word(b, b.load(self._error, typ=F64) if self._error is not None else ir.Constant(F64, 0.0), state, 1)
 
     def load_state(self, state: ir.Value) -> None:
         b = self.builder
+        if self._nan is not None:
+            self.start()
+            self.update(b.load(state, typ=self.type))
+            return
         if self._total is None:
             b.store(b.load(state, typ=self.type), self._current)
             return

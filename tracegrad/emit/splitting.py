@@ -8,12 +8,13 @@ breakpoints close to each other (the edges of a stencil, of a pad) runs a copy o
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Sequence
-from dataclasses import dataclass, fields, is_dataclass
+from dataclasses import dataclass
 from typing import TypeAlias
 
+from tracegrad.emit.captures import expressions, walk
 from tracegrad.ir.dims import DimLike
 from tracegrad.ir.index import Affine, Bound
-from tracegrad.schedule.loops import Loop
+from tracegrad.schedule.loops import Loop, Read, Stmt, Where
 
 NEAR = 8  # breakpoints this close together are one edge
 SMALL = 16  # a loop this short is left to LLVM, which unrolls it and folds its conditions
@@ -75,16 +76,12 @@ def split(loop: Loop, outer: Collection[str]) -> list[Segment]:
     return list(_segments(low, middle, high, always))
 
 
-def bounds_in(node: object) -> Iterator[Bound]:
-    """Every Bound in statements or expressions."""
-    if isinstance(node, Bound):
-        yield node
-    elif isinstance(node, tuple):
-        for part in node:
-            yield from bounds_in(part)
-    elif is_dataclass(node) and not isinstance(node, Affine):
-        for field in fields(node):
-            yield from bounds_in(getattr(node, field.name))
+def bounds_in(body: Sequence[Stmt]) -> Iterator[Bound]:
+    """Every Bound in the expressions of `body`, loops included."""
+    for statement in walk(body):
+        for expression in expressions(statement):
+            if isinstance(expression, (Read, Where)):
+                yield from expression.when
 
 
 def _breakpoints(bound: Bound, variable: str) -> tuple[Breakpoint, ...]:
