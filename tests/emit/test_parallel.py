@@ -10,7 +10,7 @@ import numba
 import numpy as np
 import pytest
 
-from tests.emit.programs import F4, F8, I8, lit, loop, name, op, program, read
+from tests.emit.programs import F4, F8, I8, at_least, below, lit, loop, name, op, program, read
 from tracegrad.emit import compile_program, parallel, runtime
 from tracegrad.emit.layout import POOL
 from tracegrad.ir.dims import symbol
@@ -168,6 +168,35 @@ def test_large_local_buffers_have_a_copy_per_chunk(rng):
     x = rng.normal(size=(200, columns))
     e = np.exp(x)
     np.testing.assert_allclose(compile_program(p)(x)[0], e / e.sum(1, keepdims=True), rtol=1e-13)
+
+
+def test_chunks_of_a_loop_that_is_split_at_bounds(rng):
+    inside = (at_least("i", 2), below("i", N - 3))
+    e = op("sin", op("add", read("x", i + (-2), when=inside, fill=5), read("x", i + 3, when=inside)))
+    p = program(
+        {"x": (F8, N)},
+        {"y": (F8, N), "s": (F8,)},
+        Declare("sum", "add", F8),
+        loop(
+            "i",
+            N,
+            Let("v", e),
+            Store("y", (i,), name("v")),
+            Update("sum", "add", name("v")),
+            kind="parallel",
+            reduced=("sum",),
+        ),
+        Store("s", (), name("sum")),
+        sizes={"n": (0, 0)},
+    )
+    run = compile_program(p)
+    for size in (0, 1, 4, 5, 6, 7, 20, 40_000, 200_001):
+        x = rng.normal(size=size)
+        expected = np.full(size, 5.0)
+        expected[2 : size - 3] = x[: max(size - 5, 0)] + x[5:]
+        y, s = run(x)
+        np.testing.assert_allclose(y, np.sin(expected), rtol=1e-13, atol=1e-14)
+        np.testing.assert_allclose(s, np.sin(expected).sum(), rtol=1e-11, atol=1e-9)
 
 
 def test_concurrent_callers(rng):

@@ -22,7 +22,7 @@ from tracegrad.schedule.loops import LoopProgram
 
 
 def make_entry(program: LoopProgram, stem: str, run: int, context: np.ndarray) -> Any:
-    """The function of (inputs…, outputs…), all C-contiguous ndarrays; outputs are written.
+    """The function of (inputs…, outputs…), all C-contiguous ndarrays; outputs are written and must not overlap others.
 
     Raises ValueError where a shape is not the program's; where the program fails, what `Executable.call` raises.
     """

@@ -206,7 +206,7 @@ class Executable:
         for position, value in enumerate(constants):
             context[CONTEXT.constants + position] = value.ctypes.data
         self._context = context
-        weakref.finalize(context, runtime.free_workspace, words)
+        weakref.finalize(context, runtime.free_workspace, words).atexit = False  # daemon threads may still be running
         self.call: Callable[..., tuple[np.ndarray, ...]] = make_caller(runtime.load().call, context, program.name)
 
     def __call__(self, *arrays: np.ndarray) -> tuple[np.ndarray, ...]:
