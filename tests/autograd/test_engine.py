@@ -126,7 +126,7 @@ def test_nothing_recorded():
 
 def test_gradient_of_the_wrong_shape():
     y = leaf([1.0, 2.0, 3.0]) * 2
-    with pytest.raises(RuntimeError, match=r"Mismatch in shape: grad_output\[0\] has a shape of \(2,\) and output\[0\]"):
+    with pytest.raises(RuntimeError, match=r"Mismatch in shape: grad_output\[0\] has a shape of \(2,\) and"):
         y.backward(tg.tensor([1.0, 1.0]))
 
 
@@ -220,9 +220,12 @@ def test_inference_mode():
     with tg.autograd.inference_mode():
         y = x * 2
     assert y.is_inference() and not y.requires_grad
-    with tg.autograd.inference_mode(), pytest.raises(RuntimeError, match="Inference tensors cannot be saved"):
-        with tg.autograd.inference_mode(False):
-            x * y
+    with (
+        tg.autograd.inference_mode(),
+        tg.autograd.inference_mode(False),
+        pytest.raises(RuntimeError, match="Inference tensors cannot be saved"),
+    ):
+        x * y
 
 
 def test_backward_inside_backward():

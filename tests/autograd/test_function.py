@@ -47,7 +47,7 @@ def test_extra_trailing_nones_are_dropped():
 
 def test_wrong_number_of_gradients():
     f = function(lambda ctx, x, y, z: x * 2, lambda ctx, g: (g, g))
-    with pytest.raises(RuntimeError, match=r"function F1Backward returned an incorrect number of gradients \(expected 3, got 2\)"):
+    with pytest.raises(RuntimeError, match=r"F1Backward returned an incorrect number of .* \(expected 3, got 2\)"):
         f.apply(leaf([1.0]), leaf([1.0]), leaf([1.0])).sum().backward()
 
 
@@ -80,7 +80,7 @@ def test_a_larger_gradient_is_summed_to_the_input():
 @pytest.mark.parametrize("shape", [(2,), (1,)])
 def test_a_gradient_of_another_shape(shape):
     f = function(double, lambda ctx, g: tg.ones(*shape))
-    message = rf"Function F1Backward returned an invalid gradient at index 0 - got \[{shape[0]}\] but expected shape compatible with \[3\]"
+    message = rf"F1Backward returned an invalid gradient at index 0 - got \[{shape[0]}\] but expected .* \[3\]"
     with pytest.raises(RuntimeError, match=message):
         f.apply(leaf([1.0, 2.0, 3.0])).sum().backward()
 
@@ -163,7 +163,7 @@ def test_save_for_backward_takes_tensors_and_none():
         return x * 2
 
     def backward(ctx, g):
-        nothing, x = ctx.saved_tensors
+        nothing, _ = ctx.saved_tensors
         assert nothing is None
         return g * 2
 
@@ -176,7 +176,7 @@ def test_saved_tensors_are_checked_and_freed():
     y = x * 1
     z = f.apply(y).sum()
     y.add_(1)
-    with pytest.raises(RuntimeError, match="(?s)modified by an inplace operation.*F1Backward"):
+    with pytest.raises(RuntimeError, match=r"(?s)modified by an inplace operation.*F1Backward"):
         z.backward()
     z = f.apply(x)
     z.sum().backward(retain_graph=True)

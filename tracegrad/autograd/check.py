@@ -1,12 +1,7 @@
-"""gradcheck and gradgradcheck: derivatives against central differences, with PyTorch's parameters and meaning.
-
-Jacobians are printed as input elements × output elements. For complex inputs the numerical derivative follows the
-convention of the engine (steepest ascent): (∂/∂a + i ∂/∂b) of the real part of conj(v)·f, per element a + ib.
-"""
+"""gradcheck and gradgradcheck: derivatives against central differences, with PyTorch's parameters and meaning."""
 
 from __future__ import annotations
 
-import itertools
 import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -15,7 +10,17 @@ from typing import Any
 import numpy as np
 
 from tracegrad.autograd.api import grad
-from tracegrad.errors import AutogradError, GradcheckError, TracegradError
+from tracegrad.autograd.jacobians import (
+    analytical_jacobian,
+    fast_mismatch,
+    mismatch,
+    numerical_jacobian,
+    outputs_of,
+    pulled_back,
+    random_like,
+    values_of,
+)
+from tracegrad.errors import AutogradError, GradcheckError, TracegradError, UnsupportedError
 from tracegrad.state import setting
 from tracegrad.tensor import Tensor
 
@@ -63,10 +68,15 @@ def gradcheck(
     settings = Settings(
         eps, atol, rtol, nondet_tol, check_undefined_grad, check_grad_dtypes, check_batched_grad, fast_mode
     )
+    if check_forward_ad or check_batched_forward_grad:
+        raise UnsupportedError(
+            "gradcheck checks backward derivatives only: there is no forward mode yet",
+            fix="leave check_forward_ad and check_batched_forward_grad out",
+        )
     arguments = _as_arguments(inputs)
     try:
         with setting(grad_enabled=True):
-            _check(func, arguments, settings, check_forward_ad, check_backward_ad)
+            _check(func, arguments, settings, check_backward_ad)
     except GradcheckError:
         if raise_exception:
             raise
@@ -97,7 +107,7 @@ def gradgradcheck(
     """
     arguments = _as_arguments(inputs)
     with setting(grad_enabled=True):
-        outputs = _outputs(func(*arguments))
+        outputs = outputs_of(func(*arguments))
     differentiable = [o for o in outputs if o.requires_grad]
     if not differentiable:
         raise GradcheckError("no output of the function requires grad, so there is nothing to differentiate twice")
@@ -106,7 +116,7 @@ def gradgradcheck(
 
     def gradients(*values: Any) -> tuple[Any, ...]:
         given, seeds = values[:count], values[count:]
-        results = [o for o in _outputs(func(*given)) if o.requires_grad]
+        results = [o for o in outputs_of(func(*given)) if o.requires_grad]
         wrt = [v for v in given if isinstance(v, Tensor) and v.requires_grad]
         found = grad(results, wrt, seeds, create_graph=True, allow_unused=True)
         return tuple(g for g in found if isinstance(g, Tensor) and g.requires_grad)
@@ -125,7 +135,7 @@ def _cotangents(outputs: Sequence[Tensor], given: Any, non_contiguous: bool) -> 
     rng = np.random.default_rng(0)
     drawn = []
     for out in outputs:
-        array = _random_like(rng, out._array).astype(out.dtype)
+        array = random_like(rng, out._array).astype(out.dtype)
         if non_contiguous and array.ndim:
             array = np.repeat(array[..., None], 2, axis=-1)[..., 0]
         drawn.append(_leaf(Tensor._wrap(array)))
@@ -151,9 +161,9 @@ def _as_arguments(inputs: Any) -> tuple[Any, ...]:
     return arguments
 
 
-def _check(func: Any, arguments: tuple[Any, ...], s: Settings, forward_ad: bool, backward_ad: bool) -> None:
+def _check(func: Any, arguments: tuple[Any, ...], s: Settings, backward_ad: bool) -> None:
     _check_inputs(arguments)
-    outputs = _outputs(func(*arguments))
+    outputs = outputs_of(func(*arguments))
     checked = [(i, o) for i, o in enumerate(outputs) if o.requires_grad]
     if not checked:
         _check_no_dependence(func, arguments, outputs, s)
@@ -172,10 +182,6 @@ def _check(func: Any, arguments: tuple[Any, ...], s: Settings, forward_ad: bool,
             _check_undefined(func, arguments)
         if s.check_batched_grad:
             _check_batched(arguments, checked)
-    if forward_ad:
-        from tracegrad.autograd.check_forward import check_forward_mode
-
-        check_forward_mode(func, arguments, s)
 
 
 def _check_inputs(arguments: tuple[Any, ...]) -> None:
@@ -213,16 +219,6 @@ def _differentiable(arguments: tuple[Any, ...]) -> list[tuple[int, Tensor]]:
     return [(i, a) for i, a in enumerate(arguments) if isinstance(a, Tensor) and a.requires_grad]
 
 
-def _outputs(result: Any) -> list[Tensor]:
-    values = result if isinstance(result, (tuple, list)) else (result,)
-    return [v for v in values if isinstance(v, Tensor)]
-
-
-def _values(func: Any, arguments: tuple[Any, ...]) -> list[np.ndarray]:
-    with setting(grad_enabled=True):
-        return [np.array(o._value()) for o in _outputs(func(*arguments))]
-
-
 def _check_no_dependence(func: Any, arguments: tuple[Any, ...], outputs: list[Tensor], s: Settings) -> None:
     if not outputs:
         raise _bad_input("gradcheck expects at least one output to be a Tensor")
@@ -237,97 +233,12 @@ def _check_no_dependence(func: Any, arguments: tuple[Any, ...], outputs: list[Te
                 )
 
 
-# ---- numerical and analytical Jacobians ------------------------------------------------------------------------------
-
-
-def numerical_jacobian(func: Any, arguments: tuple[Any, ...], x: Tensor, position: int, eps: float) -> np.ndarray:
-    """Central differences, (elements of x, elements of output `position`); the engine's convention where complex."""
-    array = x._array
-    rows: list[np.ndarray] = []
-    for index in np.ndindex(array.shape):
-        real = _difference(func, arguments, array, index, position, eps)
-        if array.dtype.kind == "c":
-            imaginary = _difference(func, arguments, array, index, position, eps * 1j)
-            rows.append(_combine(real, imaginary))
-        else:
-            rows.append(real)
-    size = _values(func, arguments)[position].size
-    return np.stack(rows) if rows else np.zeros((0, size))
-
-
-def _combine(real: np.ndarray, imaginary: np.ndarray) -> np.ndarray:
-    """Per element the derivatives along the axes, stacked: real part first, then imaginary."""
-    return np.concatenate([real, imaginary])
-
-
-def _difference(func: Any, arguments: Any, array: np.ndarray, index: Any, position: int, step: complex) -> np.ndarray:
-    origin = array[index]
-    writeable = array.flags.writeable
-    try:
-        array.flags.writeable = True
-        array[index] = origin + step
-        above = _values(func, arguments)
-        array[index] = origin - step
-        below = _values(func, arguments)
-    finally:
-        array[index] = origin
-        array.flags.writeable = writeable
-    a, b = above[position], below[position]
-    assert a.shape == b.shape, "the function gave outputs of different shapes for inputs that hardly differ"
-    assert a.dtype == b.dtype, "the function gave outputs of different dtypes for inputs that hardly differ"
-    change = ((a.astype(np.result_type(a, 0.0)) - b) / (2 * abs(step))).reshape(-1)
-    return change if change.dtype.kind != "c" else np.concatenate([change.real, change.imag])
-
-
-def analytical_jacobian(out: Tensor, x: Tensor, check_dtype: bool) -> np.ndarray:
-    """The same array from one backward per output element (two where the output is complex)."""
-    units = [1.0, 1j] if out.dtype.kind == "c" else [1.0]
-    columns = []
-    for unit, index in itertools.product(units, np.ndindex(out.shape)):
-        seed = np.zeros(out.shape, out.dtype)
-        seed[index] = unit
-        columns.append(_pulled_back(out, x, seed, check_dtype))
-    complex_input = x.dtype.kind == "c"
-    flat = [np.concatenate([c.real, c.imag]) if complex_input else c for c in columns]
-    jacobian = np.stack(flat, axis=1) if flat else np.zeros((x.size * (1 + complex_input), 0))
-    if complex_input:  # rows by element, each with its two axes one after the other along the columns
-        half = x.size
-        return np.concatenate([jacobian[:half], jacobian[half:]], axis=1)
-    return jacobian
-
-
-def _pulled_back(out: Tensor, x: Tensor, seed: np.ndarray, check_dtype: bool) -> np.ndarray:
-    (g,) = grad(out, x, Tensor._wrap(seed), retain_graph=True, allow_unused=True)
-    if g is None:
-        return np.zeros(x.size, x.dtype)
-    if g.shape != x.shape:
-        raise GradcheckError(f"the gradient has shape {g.shape}, the input {x.shape}")
-    if check_dtype and g.dtype != x.dtype:
-        raise GradcheckError(f"the gradient has dtype {g.dtype}, the input {x.dtype}")
-    return np.array(g._value()).reshape(-1)
-
-
 def _check_jacobians(func: Any, arguments: tuple[Any, ...], position: int, out: Tensor, s: Settings) -> None:
     for i, x in _differentiable(arguments):
         analytical = analytical_jacobian(out, x, s.check_grad_dtypes)
         numerical = numerical_jacobian(func, arguments, x, position, s.eps)
         if not np.allclose(analytical, numerical, rtol=s.rtol, atol=s.atol, equal_nan=True):
-            raise GradcheckError(_mismatch(position, i, out, x, numerical, analytical, s), fix=_where(out))
-
-
-def _mismatch(
-    position: int, i: int, out: Tensor, x: Tensor, numerical: np.ndarray, analytical: np.ndarray, s: Settings
-) -> str:
-    error = np.abs(analytical - numerical) - s.rtol * np.abs(numerical)
-    worst = np.unravel_index(int(np.argmax(np.where(np.isnan(error), np.inf, error))), error.shape)
-    row = np.unravel_index(int(worst[0]), x.shape) if x.shape else ()
-    column = np.unravel_index(int(worst[1]) % max(out.size, 1), out.shape) if out.shape else ()
-    return (
-        f"Jacobian mismatch for output {position} with respect to input {i},\n"
-        f"numerical:{np.array_str(numerical)}\nanalytical:{np.array_str(analytical)}\n"
-        f"the worst entry is d output{list(map(int, column))} / d input{list(map(int, row))}: "
-        f"numerical {numerical[worst]:.10g}, analytical {analytical[worst]:.10g}"
-    )
+            raise GradcheckError(mismatch(position, i, out, x, numerical, analytical, s.rtol), fix=_where(out))
 
 
 def _where(out: Tensor) -> str:
@@ -341,57 +252,33 @@ def _where(out: Tensor) -> str:
 def _check_directions(func: Any, arguments: tuple[Any, ...], position: int, out: Tensor, s: Settings) -> None:
     """vᵀ J u for one random u per input and one random v, instead of J (the sum of |u||v| scales the tolerance)."""
     rng = np.random.default_rng(0)
-    v = _random_like(rng, out._array)
+    v = random_like(rng, out._array)
     for i, x in _differentiable(arguments):
-        u = _random_like(rng, x._array)
+        u = random_like(rng, x._array)
         array, origin = x._array, x._array.copy()
         try:
             array[...] = origin + s.eps * u
-            above = _values(func, arguments)[position]
+            above = values_of(func, arguments)[position]
             array[...] = origin - s.eps * u
-            below = _values(func, arguments)[position]
+            below = values_of(func, arguments)[position]
         finally:
             array[...] = origin
         numerical = np.vdot(v, (above - below) / (2 * s.eps)).real
-        g = _pulled_back(out, x, v, s.check_grad_dtypes)
+        g = pulled_back(out, x, v, s.check_grad_dtypes)
         analytical = np.vdot(g, u.reshape(-1)).real
         scale = max(1.0, float(np.abs(u).sum() * np.abs(v).sum()))
         if not np.allclose(analytical, numerical, rtol=s.rtol, atol=s.atol * scale, equal_nan=True):
-            raise GradcheckError(_fast_mismatch(func, arguments, position, i, out, x, numerical, analytical, s))
-
-
-def _fast_mismatch(
-    func: Any, arguments: Any, position: int, i: int, out: Tensor, x: Tensor, numerical: Any, analytical: Any,
-    s: Settings,
-) -> str:
-    full = numerical_jacobian(func, arguments, x, position, s.eps)
-    derived = analytical_jacobian(out, x, False)
-    worst = float(np.max(np.abs(full - derived), initial=0.0))
-    return (
-        f"Jacobian mismatch for output {position} with respect to input {i},\n"
-        f"numerical:{numerical}\nanalytical:{analytical}\n\n"
-        "The above quantities relating the numerical and analytical jacobians are computed \n"
-        "in fast mode: both are projections of the Jacobians on one random direction. The full ones:\n"
-        f"Numerical:\n{np.array_str(full)}\nAnalytical:\n{np.array_str(derived)}\n\n"
-        f"The max per-element difference (slow mode) is: {worst}."
-    )
-
-
-def _random_like(rng: np.random.Generator, array: np.ndarray) -> np.ndarray:
-    drawn = rng.uniform(-1, 1, array.shape)
-    if array.dtype.kind == "c":
-        drawn = drawn + 1j * rng.uniform(-1, 1, array.shape)
-    return np.asarray(drawn, dtype=array.dtype)
+            raise GradcheckError(fast_mismatch(func, arguments, position, i, out, x, numerical, analytical, s.eps))
 
 
 # ---- further checks --------------------------------------------------------------------------------------------------
 
 
 def _check_reentrant(arguments: tuple[Any, ...], position: int, out: Tensor, s: Settings) -> None:
-    seed = _random_like(np.random.default_rng(1), out._array)
+    seed = random_like(np.random.default_rng(1), out._array)
     for _, x in _differentiable(arguments):
-        first = _pulled_back(out, x, seed, False)
-        second = _pulled_back(out, x, seed, False)
+        first = pulled_back(out, x, seed, False)
+        second = pulled_back(out, x, seed, False)
         if not np.allclose(first, second, rtol=0.0, atol=s.nondet_tol, equal_nan=True):
             raise GradcheckError(
                 "Backward is not reentrant, i.e., running backward with same input and grad_output multiple times "
@@ -421,9 +308,9 @@ def _check_undefined(func: Any, arguments: tuple[Any, ...]) -> None:
     """backward has to cope with outputs that got no gradient: all of them, and one at a time."""
     wrt = [x for _, x in _differentiable(arguments)]
     with setting(grad_enabled=True):
-        outputs = [o for o in _outputs(func(*arguments)) if o.requires_grad]
+        outputs = [o for o in outputs_of(func(*arguments)) if o.requires_grad]
     rng = np.random.default_rng(2)
-    seeds: list[Any] = [Tensor._wrap(_random_like(rng, o._array)) for o in outputs]
+    seeds: list[Any] = [Tensor._wrap(random_like(rng, o._array)) for o in outputs]
     cases = [[None] * len(outputs)]
     if len(outputs) > 1:
         cases += [[None if j == i else g for j, g in enumerate(seeds)] for i in range(len(outputs))]
@@ -456,12 +343,12 @@ def _check_batched(arguments: tuple[Any, ...], checked: list[tuple[int, Tensor]]
     wrt = [x for _, x in _differentiable(arguments)]
     rng = np.random.default_rng(3)
     for position, out in checked:
-        seeds = np.stack([_random_like(rng, out._array) for _ in range(2)])
+        seeds = np.stack([random_like(rng, out._array) for _ in range(2)])
         batched = grad(
             out, wrt, Tensor._wrap(seeds), retain_graph=True, allow_unused=True, is_grads_batched=True
         )
         for i, x in enumerate(wrt):
-            rows = [_pulled_back(out, x, seed, False).reshape(x.shape) for seed in seeds]
+            rows = [pulled_back(out, x, seed, False).reshape(x.shape) for seed in seeds]
             g = batched[i]
             if g is not None and not np.allclose(g._value(), np.stack(rows)):
                 raise GradcheckError(f"batched gradient of output {position} differs from one by one, for input {i}")

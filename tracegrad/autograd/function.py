@@ -8,8 +8,8 @@ from typing import Any
 
 from tracegrad.autograd.custom import FunctionContext as FunctionCtx
 from tracegrad.autograd.node import BackwardNode, edge_of
-from tracegrad.errors import AutogradError
 from tracegrad.function import Function
+from tracegrad.ops.once import Once, differentiated_twice
 from tracegrad.state import setting, state
 from tracegrad.tensor import Tensor
 
@@ -26,11 +26,7 @@ class NotDifferentiable(BackwardNode):
         self._outs = ((out.shape, out.dtype),)
 
     def _run(self, cotangents: tuple[Tensor | None, ...]) -> tuple[Any, ...]:
-        raise AutogradError(
-            "trying to differentiate twice a function that was marked with @once_differentiable: "
-            f"{self._function_name}",
-            fix="write that backward in tracegrad operations and remove the decorator",
-        )
+        raise differentiated_twice(self._function_name)
 
 
 def once_differentiable(backward: Callable[..., Any]) -> Callable[..., Any]:
@@ -38,21 +34,27 @@ def once_differentiable(backward: Callable[..., Any]) -> Callable[..., Any]:
 
     @functools.wraps(backward)
     def run_once(ctx: Any, *grad_outputs: Any) -> Any:
+        if state.trace is not None:
+            return _changed(backward(ctx, *grad_outputs), lambda g: Once.apply(g, function=ctx.name()))
         recording = state.grad_enabled
         with setting(grad_enabled=False):
             grads = backward(ctx, *grad_outputs)
         sources = tuple(g for g in grad_outputs if isinstance(g, Tensor) and g.requires_grad)
         if not recording or not sources:
             return grads
-        several = isinstance(grads, tuple)
-        marked = []
-        for g in grads if several else (grads,):
-            if isinstance(g, Tensor):
-                out = g.detach()
-                out._requires_grad, out._output_nr = True, 0
-                out._grad_fn = NotDifferentiable(getattr(ctx, "name", lambda: "")(), sources, out)
-                g = out
-            marked.append(g)
-        return tuple(marked) if several else marked[0]
+        return _changed(grads, lambda g: _marked(g, ctx.name(), sources))
 
     return run_once
+
+
+def _changed(grads: Any, change: Callable[[Tensor], Tensor]) -> Any:
+    """The gradients with `change` applied to each Tensor among them."""
+    several = isinstance(grads, tuple)
+    changed = tuple(change(g) if isinstance(g, Tensor) else g for g in (grads if several else (grads,)))
+    return changed if several else changed[0]
+
+
+def _marked(g: Tensor, name: str, sources: tuple[Tensor, ...]) -> Tensor:
+    out = g.detach()
+    out._requires_grad, out._output_nr, out._grad_fn = True, 0, NotDifferentiable(name, sources, out)
+    return out

@@ -10,9 +10,12 @@ import numpy as np
 from tracegrad.autograd.custom import FunctionContext, _as_output, bound_arguments, run_forward
 from tracegrad.autograd.node import BackwardNode, edge_of
 from tracegrad.errors import ArgumentError, LeavesFunctionBody, user_location
+from tracegrad.ir.dims import Dim
 from tracegrad.ir.graph import NO_ATTRS, Graph, Node, Var
 from tracegrad.ops.call import Call, CallRecord, Ref, map_leaves
+from tracegrad.ops.creation import dimension
 from tracegrad.ops.host_call import HostCall, HostForward, dirty_in_trace
+from tracegrad.ops.operands import guarded_int
 from tracegrad.ops.stop import StopGradient
 from tracegrad.state import setting, state
 from tracegrad.tensor import Tensor
@@ -155,6 +158,8 @@ def _host_call(cls: Any, trace: Trace, arguments: tuple[Any, ...], kwargs: Mappi
     forward = HostForward(cls, static, dict(kwargs), tuple(positions))
     sources = [arguments[i] for i in positions]
     inputs = [trace.lift(s) for s in sources]
+    for dim in {d for v in inputs for d in v.type.shape if isinstance(d, Dim)}:
+        guarded_int(dimension(dim))  # the sizes of the results are those of this run
     result, arrays = forward.learn([np.asarray(trace.value(v)) for v in inputs])
     results = _emit(trace, HostCall, sources, forward.output_types, {"function": forward})
     for out, array in zip(results, arrays, strict=True):

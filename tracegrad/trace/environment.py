@@ -209,11 +209,11 @@ class _Collector:
         if isinstance(namespace, dict) and name in namespace:
             value = namespace[name]
             self.environment._items.append((namespace, name, value))
-        elif isinstance(owner, type):
-            value = getattr(owner, name)
-            self.environment._attributes.append((owner, name, value))
         else:
-            value = getattr(owner, name)
+            try:
+                value = getattr(owner, name)
+            except AttributeError:  # a descriptor that has nothing to give on the class itself, as in enum
+                return
             self.environment._attributes.append((owner, name, value))
         self.visit(value)
 
