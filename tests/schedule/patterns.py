@@ -70,6 +70,28 @@ def softmax_rows(x, y):
     return (p * y).sum()
 
 
+def gaussian_mixture(alphas, means, icf, x, index):
+    """The likelihood of ADBench's GMM; `index` says where in a row of icf each element of the triangle stands."""
+    d = x.shape[1]
+    q = icf[:, :d]
+    Q = np.exp(q)
+    lower = np.concatenate([icf[:, d:], np.zeros((icf.shape[0], 1))], 1)[:, index]
+    difference = x[:, None, :] - means[None]
+    y = Q * difference + (lower * difference[:, :, None, :]).sum(-1)
+    inner = alphas + q.sum(1) - 0.5 * (y * y).sum(-1)
+    m = inner.max(1, keepdims=True)
+    value = (np.log(np.exp(inner - m).sum(1)) + m[:, 0]).sum()
+    return value - x.shape[0] * np.log(np.exp(alphas).sum()) + (Q * Q).sum() - q.sum()
+
+
+def triangle(d: int) -> np.ndarray:
+    """Positions of a strictly lower triangle stored column by column; one past the end elsewhere."""
+    index = np.full((d, d), d * (d - 1) // 2)
+    columns, rows = np.triu_indices(d, 1)
+    index[rows, columns] = np.arange(len(rows))
+    return index
+
+
 def patterns(scale: int = 1) -> dict[str, tuple[Callable[..., Any], Any, tuple[np.ndarray, ...]]]:
     """name → (function, argnums, arguments); `scale` multiplies the large sizes."""
     rng = np.random.default_rng(0)
@@ -98,6 +120,17 @@ def patterns(scale: int = 1) -> dict[str, tuple[Callable[..., Any], Any, tuple[n
         ),
         "layer_norm_gelu": (layer_norm_gelu, (0, 1, 2), (f32(n, n + 2), f32(n + 2), f32(n + 2))),
         "lennard_jones": (lennard_jones, 0, (rng.uniform(0, 10, (n - 3, 3)), np.eye(n - 3))),
+        "gaussian_mixture": (
+            gaussian_mixture,
+            (0, 1, 2),
+            (
+                rng.standard_normal(13),
+                rng.standard_normal((13, 9)),
+                rng.standard_normal((13, 45)) * 0.3,
+                rng.standard_normal((n, 9)),
+                triangle(9),
+            ),
+        ),
         "softmax_rows": (softmax_rows, 0, (rng.standard_normal((n, n + 3)), rng.standard_normal((n, n + 3)))),
     }
 

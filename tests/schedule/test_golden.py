@@ -53,6 +53,7 @@ def program_of(name: str) -> LoopProgram:
         ("layer_norm_gelu", 1, 0),
         ("softmax_rows", 1, 0),
         ("lennard_jones", 2, 0),
+        ("gaussian_mixture", 7, 0),
         ("mlp", 3, 5),
     ],
 )
@@ -70,6 +71,7 @@ def test_number_of_nests(name: str, nests: int, calls: int) -> None:
         ("layer_norm_gelu", 0),
         ("softmax_rows", 0),
         ("lennard_jones", 2 * 300 * 3),
+        ("gaussian_mixture", 1000 * 10),
     ],
 )
 def test_nothing_large_is_stored(name: str, elements: int) -> None:
@@ -83,6 +85,6 @@ def test_a_matrix_is_read_once() -> None:
     assert [s.var for s in walk((rows,)) if type(s).__name__ == "Loop"] == ["i", "j", "j"]
 
 
-@pytest.mark.parametrize("name", list(PATTERNS))
+@pytest.mark.parametrize("name", [name for name in PATTERNS if name != "gaussian_mixture"])  # it scatters
 def test_outermost_loops_run_in_parallel(name: str) -> None:
     assert all(s.kind == "parallel" for s in program_of(name).body if type(s).__name__ == "Loop")

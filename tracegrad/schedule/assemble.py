@@ -36,7 +36,7 @@ from tracegrad.schedule.loops import (
 )
 from tracegrad.schedule.maps import substitute, substitute_bound, variable_of
 from tracegrad.schedule.statements import CallStatement, Ref, Statement
-from tracegrad.schedule.tree import Block, Body, CallItem, LoopNode, Place
+from tracegrad.schedule.tree import Body, CallItem, Leaf, LoopNode, Place
 
 
 @dataclass(eq=False, slots=True)
@@ -81,12 +81,11 @@ class Assembler:
     # ---- bodies and loops -----------------------------------------------------------------------------------------
 
     def body(self, body: Body) -> None:
-        for item in body.items:
-            if isinstance(item, Block):
-                for statement in item.statements:
-                    if statement in self.contraction.live:
-                        self.members.append(statement)
-                        self.statement(statement)
+        for item in body.ordered():
+            if isinstance(item, Leaf):
+                if item.statement in self.contraction.live:
+                    self.members.append(item.statement)
+                    self.statement(item.statement)
             elif isinstance(item, LoopNode):
                 self.loop(item)
             else:

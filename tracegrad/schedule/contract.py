@@ -103,7 +103,8 @@ class _Decision:
         if foreign and self.recomputable(statement, foreign):
             again = distinct(site_of(statement, u) for u in foreign)
             cost = self.again_cost(statement, again, bool(inside) or output)
-            if cost < self.store_cost(place, foreign, output):
+            apart = any(u.apart(place) for u in foreign)  # then a tie would only move the array, so store
+            if cost < self.store_cost(place, foreign, output) + (0 if apart else 0.5):
                 sites, foreign = again, []
                 self.grow(statement, again)
         if inside or foreign or output:

@@ -1,9 +1,9 @@
-"""Placement: each statement goes into the forest of loops as deep as is legal and as early as its producers allow.
+"""Placement: each statement goes into the forest of loops as deep as is legal.
 
 A consumer may share a loop with a producer if it reads the producer at exactly the current iteration of that loop and
 the producer is not reduced over it. Inside shared loops the same question is asked again; where no loop can be
-shared, new ones follow the last producer. Statements over the same space, or over the same axes of a matrix, also
-share loops without reading each other.
+shared, it gets new ones. Of several producers in different nests, the largest is worth most: its array disappears.
+Statements over the same space, or over the same axes of a matrix, also share loops without reading each other.
 """
 
 from __future__ import annotations
@@ -18,10 +18,12 @@ from tracegrad.schedule.loops import Value
 from tracegrad.schedule.maps import variable_of
 from tracegrad.schedule.order import small_loops
 from tracegrad.schedule.statements import CallStatement, Program, Statement
-from tracegrad.schedule.tree import Body, CallItem, Item, LoopNode, Place
+from tracegrad.schedule.tree import Body, CallItem, Item, Leaf, LoopNode, Place, needs_of
 
 NEST_LIMIT = 2000  # statements per nest; compile time grows faster than linearly in larger ones
-CANDIDATES = 24  # loops looked at per level
+CANDIDATES = 24  # loops of other statements looked at per level and extent
+REORDER = 16  # another loop order than its own is worth it for a producer at least 1/16 as large
+GUESS = 1000  # the size a symbol stands for where sizes are compared
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,20 +58,16 @@ def fuse(program: Program) -> Forest:
 
 
 def _place_call(forest: Forest, call: CallStatement) -> None:
-    items = [
-        forest.places[forest.makers[root]].items[0]
-        for v in call.inputs
-        if (root := forest.program.root(v)) in forest.makers
-    ]
     item = CallItem(call)
-    forest.top.place_after(_last(items), item)
+    needs = 0
+    for v in call.inputs:
+        maker = forest.makers.get(forest.program.root(v))
+        if maker is not None:
+            needs |= needs_of(forest.places[maker].items[0])
+    forest.top.add(item, needs)
     forest.places[call] = Place((), {}, (item,), 0)
     for out in call.outputs:
         forest.makers[out] = call
-
-
-def _last(items: Sequence[Item]) -> Item | None:
-    return max(items, key=lambda item: item.key, default=None)
 
 
 class _Placement:
@@ -93,17 +91,18 @@ class _Placement:
         remaining = list(self.statement.order)
         while True:
             depth = len(self.path)
-            last = _last([p.place.items[depth] for p in active])
             if not remaining:
-                block = body.block_after(last)
-                block.statements.append(self.statement)
-                self.items.append(block)
+                leaf = Leaf(self.statement)
+                body.add(leaf, _needs(active, depth))
+                self.items.append(leaf)
                 break
-            choice = self.choose(body, last, active, remaining)
+            choice = self.choose(body, active, remaining)
             if choice is None:
                 loop = self.new_loop(remaining[0], depth)
-                body.place_after(last, loop)
+                body.add(loop, _needs(active, depth))
                 choice = remaining[0], loop
+            else:
+                body.require(choice[1], _needs(active, depth, choice[1]))
             variable, loop = choice
             remaining.remove(variable)
             self.enter(variable, loop)
@@ -133,29 +132,33 @@ class _Placement:
     # ---- which loop to share --------------------------------------------------------------------------------------
 
     def choose(
-        self, body: Body, last: Item | None, active: Sequence[_Producer], remaining: Sequence[str]
+        self, body: Body, active: Sequence[_Producer], remaining: Sequence[str]
     ) -> tuple[str, LoopNode] | None:
         """The variable and the loop of `body` to run it in, or None."""
-        best: tuple[float, str, LoopNode] | None = None
-        looked_at = 0
         if self.statement.scatter:
             return None
+        best: tuple[float, str, LoopNode] | None = None
         depth = len(self.path)
         space = _space(remaining, self.extents)
-        for item in body.following(last):
-            if not isinstance(item, LoopNode) or item.closed or item.size >= NEST_LIMIT:
+        for loop in self.candidates(body, active, remaining):
+            if loop.closed or loop.size >= NEST_LIMIT or _needs(active, depth, loop) >> loop.number & 1:
                 continue
-            inside = [p for p in active if p.place.items[depth] is item]
-            looked_at += 1
-            if looked_at > CANDIDATES:
-                break
+            inside = [p for p in active if p.place.items[depth] is loop]
             for variable in remaining:
-                if self.extents[variable] != item.extent or not self.legal(variable, item, inside):
+                if self.extents[variable] != loop.extent or not self.legal(variable, loop, inside):
                     continue
-                score = self.score(variable, item, inside, remaining, space)
+                score = self.score(variable, loop, inside, remaining, space)
                 if score is not None and (best is None or score > best[0]):
-                    best = score, variable, item
+                    best = score, variable, loop
         return None if best is None else best[1:]
+
+    def candidates(self, body: Body, active: Sequence[_Producer], remaining: Sequence[str]) -> list[LoopNode]:
+        """Loops of its producers, and the latest others of the right extents."""
+        depth = len(self.path)
+        found = {item: None for p in active if isinstance(item := p.place.items[depth], LoopNode)}
+        for extent in dict.fromkeys(self.extents[v] for v in remaining):
+            found.update(dict.fromkeys(body.loops.get(extent, ())[-CANDIDATES:]))
+        return list(found)
 
     def legal(self, variable: str, loop: LoopNode, inside: Sequence[_Producer]) -> bool:
         """Whether every producer in the loop is read at the current iteration, and finished there."""
@@ -185,10 +188,13 @@ class _Placement:
             others = {v for v in large if v != variable}
             if not any(others <= _variables(read) for p in inside for read in p.reads if read is not None):
                 return None
-        if variable in self.small and len(large) > 0 and not loop.small:
+        if variable in self.small and large:
             return None
         if inside:
-            return 1000.0 * len(inside) + shared
+            gain = sum(_size(p.statement.var.type.shape) for p in inside if isinstance(p.statement, Statement))
+            if variable != remaining[0] and gain * REORDER < _size([self.extents[v] for v in remaining]):
+                return None
+            return 1000.0 + gain + shared
         if space in loop.spaces:
             return 1.0 + shared
         matrix = any((v, a) in loop.axes and self.rank(v) > 1 for v, a in self.axes.get(variable, ()))
@@ -214,6 +220,23 @@ class _Placement:
             loop.size += 1
             loop.axes.update(self.axes.get(variable, ()))
             loop.spaces.add(_space(order[depth:], self.extents))
+
+
+def _needs(active: Sequence[_Producer], depth: int, besides: Item | None = None) -> int:
+    """The items of a body that must have ended before a statement with these producers, apart from the loop it joins."""
+    needs = 0
+    for p in active:
+        if p.place.items[depth] is not besides:
+            needs |= needs_of(p.place.items[depth])
+    return needs
+
+
+def _size(shape: Sequence[DimLike]) -> float:
+    """A number of elements, symbols guessed."""
+    total = 1.0
+    for d in shape:
+        total *= d if isinstance(d, int) else GUESS
+    return total
 
 
 def _axes_by_variable(statement: Statement) -> Mapping[str, list[tuple[Var, int]]]:

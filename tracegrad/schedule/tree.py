@@ -1,13 +1,12 @@
 """The forest of loop nests while statements are being placed into it.
 
-A body is an ordered list of items: blocks of statements without loops of their own, loops, and library calls. Items
-carry an order key, so that "after that producer" is one comparison and an item can be put between two others.
+A body holds items: statements without loops of their own, loops, and library calls. Their order stays open until all
+are placed: each item knows the set of items that must come before it (as bits of an integer, transitively), so that
+"may this statement join that loop?" asks only whether one of its other producers needs the loop to have ended.
 """
 
 from __future__ import annotations
 
-import bisect
-from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
@@ -17,11 +16,12 @@ from tracegrad.schedule.statements import CallStatement, Statement
 
 
 @dataclass(eq=False, slots=True)
-class Block:
-    """Statements of one iteration of the surrounding loops, in order."""
+class Leaf:
+    """A statement in one iteration of the surrounding loops."""
 
-    statements: list[Statement] = field(default_factory=list)
-    key: float = 0.0
+    statement: Statement
+    number: int = -1
+    before: int = 0
 
 
 @dataclass(eq=False, slots=True)
@@ -37,69 +37,75 @@ class LoopNode:
     spaces: set[tuple[str, ...]] = field(default_factory=set)
     size: int = 0
     closed: bool = False
-    key: float = 0.0
+    number: int = -1
+    before: int = 0
 
 
 @dataclass(eq=False, slots=True)
 class CallItem:
     statement: CallStatement
-    key: float = 0.0
+    number: int = -1
+    before: int = 0
 
 
-Item: TypeAlias = Block | LoopNode | CallItem
+Item: TypeAlias = Leaf | LoopNode | CallItem
 
 
 @dataclass(eq=False, slots=True)
 class Body:
+    """`items` in the order of their making; `loops` those of them that are loops, by extent."""
+
     items: list[Item] = field(default_factory=list)
+    loops: dict[DimLike, list[LoopNode]] = field(default_factory=dict)
 
-    def position(self, item: Item) -> int:
-        """Where `item` stands in `items`."""
-        return bisect.bisect_left(self.items, item.key, key=_key)
+    def add(self, item: Item, needs: int) -> None:
+        """A new item that comes after the items in `needs`."""
+        item.number = len(self.items)
+        item.before = needs
+        self.items.append(item)
+        if isinstance(item, LoopNode):
+            self.loops.setdefault(item.extent, []).append(item)
 
-    def following(self, item: Item | None) -> Iterator[Item]:
-        """`item` and all after it; everything for None."""
-        start = 0 if item is None else self.position(item)
-        for position in range(start, len(self.items)):
-            yield self.items[position]
+    def require(self, item: Item, needs: int) -> None:
+        """Put `item`, and so all that comes after it, behind the items in `needs`."""
+        if needs & ~item.before == 0:
+            return
+        item.before |= needs
+        bit = 1 << item.number
+        for other in self.items:
+            if other.before & bit:
+                other.before |= item.before
 
-    def insert(self, position: int, item: Item) -> None:
-        before = self.items[position - 1].key if position else None
-        after = self.items[position].key if position < len(self.items) else None
-        if before is None:
-            item.key = 0.0 if after is None else after - 1.0
-        elif after is None:
-            item.key = before + 1.0
-        else:
-            item.key = (before + after) / 2
-        self.items.insert(position, item)
-        if item.key in (before, after):
-            for number, each in enumerate(self.items):
-                each.key = float(number)
-
-    def block_after(self, item: Item | None) -> Block:
-        """The block in which a statement runs as soon as `item` is complete (None: at once)."""
-        if isinstance(item, Block):
-            return item
-        position = 0 if item is None else self.position(item) + 1
-        if position < len(self.items):
-            found = self.items[position]
-            if isinstance(found, Block):
-                return found
-        block = Block()
-        self.insert(position, block)
-        return block
-
-    def place_after(self, item: Item | None, new: LoopNode | CallItem) -> None:
-        """Put a loop or call behind `item` and the block that follows it."""
-        position = 0 if item is None else self.position(item) + 1
-        if position < len(self.items) and isinstance(self.items[position], Block):
-            position += 1
-        self.insert(position, new)
+    def ordered(self) -> list[Item]:
+        """The items in an order that respects all needs and otherwise that of their making."""
+        done = 0
+        found: list[Item] = []
+        for item in self.items:
+            if done >> item.number & 1:
+                continue
+            waiting = item.before & ~done
+            while waiting:  # of two items that depend on each other, the one with fewer needs comes first
+                first = min(_members(waiting), key=lambda number: self.items[number].before.bit_count())
+                found.append(self.items[first])
+                done |= 1 << first
+                waiting &= ~(1 << first)
+            found.append(item)
+            done |= 1 << item.number
+        return found
 
 
-def _key(item: Item) -> float:
-    return item.key
+def _members(bits: int) -> list[int]:
+    numbers = []
+    while bits:
+        low = bits & -bits
+        numbers.append(low.bit_length() - 1)
+        bits ^= low
+    return numbers
+
+
+def needs_of(item: Item) -> int:
+    """The item and all that must come before it."""
+    return item.before | 1 << item.number
 
 
 @dataclass(eq=False, slots=True)
