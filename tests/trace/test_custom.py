@@ -469,3 +469,45 @@ def test_no_reference_to_the_arguments_outlives_a_call():
     del a
     gc.collect()
     assert reference() is None
+
+
+# ---- backward() and autograd.grad inside traced functions ------------------------------------------------------------
+
+
+def own_leaf(x):
+    return x.detach().requires_grad_()
+
+
+def test_backward_inside_a_traced_function():
+    @tg.jit
+    def f(x):
+        leaf = own_leaf(x)
+        (leaf * leaf * leaf).sum().backward()
+        return leaf.grad
+
+    f(A + 1)
+    assert np.allclose(f(A), 3 * A**2)
+
+
+@pytest.mark.parametrize("function", [Cube, HostCube, HalfHostCube])
+def test_autograd_grad_through_functions_inside_a_traced_function(function):
+    @tg.jit
+    def f(x):
+        leaf = own_leaf(x)
+        return tg.autograd.grad((function.apply(leaf) * leaf).sum(), leaf)[0]
+
+    f(A + 1)
+    assert np.allclose(f(A), 4 * A**3)
+
+
+def test_second_order_inside_a_traced_function_and_its_limit():
+    def f(x, order):
+        leaf = own_leaf(x)
+        g = Cube.apply(leaf).sum()
+        for i in range(order):
+            (g,) = tg.autograd.grad(g.sum(), leaf, create_graph=i + 1 < order)
+        return g
+
+    assert np.allclose(tg.jit(lambda x: f(x, 2))(A), 6 * A)
+    with pytest.raises(RuntimeError, match=r"a third derivative by autograd.grad"):
+        tg.jit(lambda x: f(x, 3))(A)

@@ -9,7 +9,7 @@ import numpy as np
 
 from tracegrad.autograd.custom import FunctionContext, _as_output, bound_arguments, run_forward
 from tracegrad.autograd.node import BackwardNode, edge_of
-from tracegrad.errors import ArgumentError, LeavesFunctionBody, user_location
+from tracegrad.errors import ArgumentError, AutogradError, LeavesFunctionBody, user_location
 from tracegrad.ir.dims import Dim
 from tracegrad.ir.graph import NO_ATTRS, Graph, Node, Var
 from tracegrad.ops.call import Call, CallRecord, Ref, map_leaves
@@ -182,10 +182,59 @@ class SymbolicNode(BackwardNode):
 
     def _run(self, cotangents: tuple[Tensor | None, ...]) -> tuple[Any, ...]:
         trace = state.trace
+        if trace is None:
+            raise ArgumentError(
+                "backward() through a recorded Function after the traced function had returned",
+                fix="call backward() inside that function, or on its result",
+            )
+        inputs = tuple(map(self._input, self.sources, self._edges))
+        outputs = []
+        for position, (home, var) in enumerate(self.results):
+            out = Tensor._traced(home, var)
+            if state.grad_enabled and var.type.inexact:
+                out._requires_grad, out._grad_fn, out._output_nr = True, self, position
+            outputs.append(out)
+        grads = self.node.op.backward_symbolic(self.node, inputs, tuple(outputs), self.needs_input_grad, cotangents)
+        n_outputs = sum(p is not None for p in _layout(self.node))
+        if state.grad_enabled and any(g is not None for g in cotangents[n_outputs:]):
+            grads = tuple(g if g is None else _end_of_the_road(g, self.sources) for g in grads)
+        return grads
+
+    def _input(self, source: Any, edge: Any) -> Tensor:
+        trace = state.trace
         assert trace is not None
-        inputs = tuple(Tensor._traced(trace, trace.lift(s)) for s in self.sources)
-        outputs = tuple(Tensor._traced(trace, var) for trace, var in self.results)
-        return self.node.op.backward_symbolic(self.node, inputs, outputs, self.needs_input_grad, cotangents)
+        out = Tensor._traced(trace, trace.lift(source))
+        if edge is not None and state.grad_enabled:
+            out._requires_grad, out._grad_fn, out._output_nr = True, *edge
+        return out
+
+
+def _layout(node: Node) -> tuple[int | None, ...]:
+    return node.attrs["record"].outputs if node.op is Call else node.attrs["function"].outputs
+
+
+class ThirdOrder(BackwardNode):
+    """A derivative that was taken through values forward had kept: its own derivative is not recorded here."""
+
+    __slots__ = ()
+
+    def __init__(self, sources: list[Any], g: Tensor):
+        self._begin()
+        self._edges = tuple(map(edge_of, sources))
+        self._outs = ((g.shape, g.dtype),)
+
+    def _run(self, cotangents: tuple[Tensor | None, ...]) -> tuple[Any, ...]:
+        raise AutogradError(
+            "a third derivative by autograd.grad(create_graph=True) through a user's Function that keeps values it "
+            "computed, inside a traced function",
+            fix="nest tg.grad instead, which has no such limit",
+        )
+
+
+def _end_of_the_road(g: Tensor, sources: list[Any]) -> Tensor:
+    out = Tensor._traced(g._trace, g._var)
+    out._requires_grad, out._grad_fn, out._output_nr = True, ThirdOrder(sources, g), 0
+    return out
 
 
 def inline_calls(graph: Graph) -> Graph:
