@@ -40,7 +40,7 @@ def array_ufunc(self: Any, ufunc: np.ufunc, method: str, *inputs: Any, **kwargs:
         if function is None:
             raise _unsupported(f"np.{ufunc.__name__}", [u.__name__ for u in ufuncs])
         if not kwargs:
-            return function(*inputs)
+            return _strong(function(*inputs))
         from tracegrad.ops.ufunc_arguments import call_with_arguments
 
         return call_with_arguments(ufunc, function, inputs, kwargs)
@@ -48,6 +48,15 @@ def array_ufunc(self: Any, ufunc: np.ufunc, method: str, *inputs: Any, **kwargs:
     if reduction is None:
         raise _unsupported(f"np.{ufunc.__name__}.{method}", [f"{u.__name__}.{m}" for u, m in ufunc_methods])
     return reduction(*inputs, **kwargs)
+
+
+def _strong(result: Any) -> Any:
+    """A Python number that went through a ufunc is one of NumPy's: np.tanh(0.5) is a float64, 0.5 * 2 is not."""
+    if getattr(result, "is_traced", False) and result._var.type.weak:
+        from tracegrad.ops.casting import astype
+
+        return astype(result, result.dtype)
+    return result
 
 
 def array_function(self: Any, func: Callable[..., Any], types: Any, args: Any, kwargs: Any) -> Any:

@@ -169,6 +169,14 @@ def test_minus_one_and_minus_two_are_different_keys():
     assert np.array_equal(f(X, -1), -X) and np.array_equal(f(X, -2), -2 * X)
 
 
+def test_python_floats_are_weak_until_a_ufunc_makes_them_numpys():
+    def f(x, s):
+        return x * np.tanh(s), x * (s * 2 + 1), x * abs(s), x * np.add(s, 1.0), x + np.where(x > 0, s, x)
+
+    x = np.ones(2, np.float32)
+    assert [r.dtype for r in tg.jit(f)(x, 0.5)] == [r.dtype for r in f(x, 0.5)]
+
+
 def test_other_shapes_and_dtypes():
     f = tg.jit(lambda x: np.sum(x * x))
     for x in (np.ones(3), np.ones(4), np.ones((2, 2)), np.ones(3, np.float32), np.ones(3, np.int64), np.ones(())):
