@@ -336,3 +336,11 @@ def test_a_step_function_has_a_gradient_of_zeros():
     x = leaf([1.5, 2.5])
     np.floor(x).sum().backward()
     assert numbers(x.grad).tolist() == [0.0, 0.0]
+
+
+def test_a_leaf_switched_off_before_backward_gets_nothing():
+    x = leaf([2.0])
+    y = (x * x).sum()
+    x.requires_grad_(False)
+    y.backward()
+    assert x.grad is None

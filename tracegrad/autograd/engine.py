@@ -280,7 +280,7 @@ def _finish_leaf(node: BackwardNode, g: Any, wanted: Wanted | None) -> None:
     hooks = node._hooks
     if hooks is not None:
         (g,) = hooks.run_pre((_tensor_or_none(g),))
-    if g is None:
+    if g is None or not leaf._requires_grad:  # it may have been switched off since the leaf was used
         return
     accumulate(leaf, g)
     if hooks is not None and hooks.post:
