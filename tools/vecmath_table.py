@@ -1,6 +1,6 @@
 """Prints the table of docs/vecmath.md: for each function and dtype the largest error seen and the time beside NumPy.
 
-    python -m tools.vecmath_table [--points N]
+    python -m tools.vecmath_table [--points N] [name ...]
 
 Errors are against extended precision (np.longdouble) where NumPy has the function and longdouble is wider than
 float64, on N random points of each range of tests/emit/test_vecmath.py; times are ns per element of 4,096, the best
@@ -27,7 +27,7 @@ TYPICAL = {  # the range timed; the others take (-3, 3)
 
 def best_ns(run: Callable[[], object], count: int) -> float:
     times = []
-    for _ in range(200):
+    for _ in range(3000):
         start = time.perf_counter_ns()
         run()
         times.append(time.perf_counter_ns() - start)
@@ -69,8 +69,10 @@ def timings(name: str, dtype: type) -> tuple[float, float]:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--points", type=int, default=200_000)
-    points = parser.parse_args().points
-    for name in NAMES:
+    parser.add_argument("names", nargs="*", default=NAMES)
+    options = parser.parse_args()
+    points = options.points
+    for name in options.names:
         row = [f"`{name}`"]
         for dtype in DTYPES:
             ours, numpy = timings(name, dtype)

@@ -190,34 +190,32 @@ def log(x: Real, single: bool) -> Real:
     return log_specials(x, fma(k, c.ln2_high, f - (half - fma(k, c.ln2_low, rest))))
 
 
-def log_in_base(x: Real, per_e: float, per_e_tail: float, per_2: float, per_2_tail: float, single: bool) -> Real:
-    """log(x) * per_e, where per_2 is log(2) in the base; both constants in two parts, k*per_2 exact."""
+def log_in_base(x: Real, per_e: tuple[float, float], per_2: tuple[float, float], single: bool) -> Real:
+    """log(x) * per_e, where per_2 is log(2) in the base; both constants in two parts, k*per_2[0] exact."""
     k, m = split(x)
     f = m - 1.0
-    if single:  # in float64, whose rounding needs no correction here
-        s = f / (f + 2.0)
-        return log_specials(x, fma(s * fma(s * s, polynomial(s * s, C.LOG_S), 2.0), per_e, k * (per_2 + per_2_tail)))
     _, half, rest = log_parts(f, single)
     high = f - half
     low = (f - high) - half + rest
-    scaled = high * per_e
-    tail = fma(high, per_e, -scaled) + fma(low, per_e, high * per_e_tail)
-    whole = k * per_2
+    scaled = high * per_e[0]
+    tail = fma(high, per_e[0], -scaled) + fma(low, per_e[0], high * per_e[1])
+    whole = k * per_2[0]
     total = whole + scaled
-    return log_specials(x, total + (((whole - total) + scaled) + fma(k, per_2_tail, tail)))
+    return log_specials(x, total + (((whole - total) + scaled) + fma(k, per_2[1], tail)))
 
 
-@elementary("log2")
+@elementary("log2", native=True)
 def log2(x: Real, single: bool) -> Real:
-    return log_in_base(x, 1.4426950408889634, 2.0355273740931033e-17, 1.0, 0.0, single)
+    return log_in_base(x, pair(x, 1.4426950408889634, 2.0355273740931033e-17), (1.0, 0.0), single)
 
 
-@elementary("log10")
+@elementary("log10", native=True)
 def log10(x: Real, single: bool) -> Real:
-    # log10(2) in FDLIBM's split
-    return log_in_base(
-        x, 0.4342944819032518, 1.098319650216765e-17, 3.01029995663611771306e-01, 3.69423907715893078616e-13, single
+    # log10(2) in FDLIBM's split; 1233/4096 in float32
+    per_2 = (
+        (0.301025390625, 4.605038981195214e-06) if single else (3.01029995663611771306e-01, 3.69423907715893078616e-13)
     )
+    return log_in_base(x, pair(x, 0.4342944819032518, 1.098319650216765e-17), per_2, single)
 
 
 def log1p_parts(x: Real, low: Real | None, single: bool) -> tuple[Real, Real]:
