@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
+from tracegrad.ir.dims import DimLike
 from tracegrad.ir.index import Affine, Index
 from tracegrad.schedule.loops import Buffer, Call, Declare, Fill, Loop, Read, Store, Update, UpdateAt, Value
 from tracegrad.schedule.rewrite import expressions, walk
@@ -12,6 +13,7 @@ from tracegrad.schedule.rewrite import expressions, walk
 def parallel_faults(loop: Loop, buffers: Mapping[str, Buffer]) -> Iterator[str]:
     """Why the iterations of a parallel loop would get into each other's way."""
     inside = list(walk(loop.body))
+    extents = {s.var: s.extent for s in inside if isinstance(s, Loop)}
     declared = {s.name for s in inside if isinstance(s, Declare)}
     own: dict[str, set[tuple[int, Index]]] = {}  # per shared buffer written here, the iteration's index in all accesses
     for s in inside:
@@ -25,7 +27,7 @@ def parallel_faults(loop: Loop, buffers: Mapping[str, Buffer]) -> Iterator[str]:
         if isinstance(s, (Store, UpdateAt)) and _shared(s.buffer, buffers):
             if s.buffer in loop.reduced:
                 yield f"{s.buffer} is both stored to and reduced"
-            axes = _own_axes(s.index, loop.var)
+            axes = _own_axes(s.index, loop.var, extents)
             name = buffers[s.buffer].alias or s.buffer
             own[name] = own.get(name, axes) & axes
     for s in inside:
@@ -34,7 +36,7 @@ def parallel_faults(loop: Loop, buffers: Mapping[str, Buffer]) -> Iterator[str]:
                 continue
             name = buffers[e.buffer].alias or e.buffer
             if name in own:
-                own[name] &= _own_axes(e.index, loop.var)
+                own[name] &= _own_axes(e.index, loop.var, extents)
             elif e.buffer in loop.reduced:
                 yield f"{e.buffer} is read while it is being reduced"
     for name, axes in own.items():
@@ -46,6 +48,23 @@ def _shared(name: str, buffers: Mapping[str, Buffer]) -> bool:
     return name in buffers and buffers[name].role != "local"
 
 
-def _own_axes(index: tuple[Index | Value, ...], var: str) -> set[tuple[int, Index]]:
+def _own_axes(
+    index: tuple[Index | Value, ...], var: str, extents: Mapping[str, DimLike]
+) -> set[tuple[int, Index]]:
     """The axes along which the index differs between iterations whatever inner loops do, and the index there."""
-    return {(a, i) for a, i in enumerate(index) if isinstance(i, Affine) and len(i.terms) == 1 and i.terms[0][0] == var}
+    return {(a, i) for a, i in enumerate(index) if isinstance(i, Affine) and _separates(i, var, extents)}
+
+
+def _separates(index: Affine, var: str, extents: Mapping[str, DimLike]) -> bool:
+    """Whether the inner loops move the index by less than one step of `var` does."""
+    terms = dict(index.terms)
+    step = terms.pop(var, 0)
+    if not terms:
+        return step != 0
+    span = 0
+    for name, coefficient in terms.items():
+        extent = extents.get(name)
+        if not isinstance(extent, int) or not isinstance(coefficient, int):
+            return False
+        span += abs(coefficient) * max(extent - 1, 0)
+    return isinstance(step, int) and span < abs(step)

@@ -6,6 +6,7 @@ from types import MappingProxyType
 
 from tracegrad.ir.graph import Graph
 from tracegrad.schedule.assemble import Assembler, Nest
+from tracegrad.schedule.blocking import block_rows
 from tracegrad.schedule.buffers import BufferTable, sizes_of
 from tracegrad.schedule.build import build
 from tracegrad.schedule.contract import contract
@@ -17,7 +18,7 @@ from tracegrad.schedule.unroll import unroll
 
 def schedule(graph: Graph) -> LoopProgram:
     """The loop nests that compute a graph. Pure; near-linear in the number of nodes."""
-    return unroll(_rolled(graph)[0])
+    return block_rows(unroll(_rolled(graph)[0]))
 
 
 def schedule_with_report(graph: Graph) -> tuple[LoopProgram, tuple[NestReport, ...]]:
@@ -26,7 +27,7 @@ def schedule_with_report(graph: Graph) -> tuple[LoopProgram, tuple[NestReport, .
     The figures are those before small loops are written out, so a nest that only has such loops is listed too.
     """
     program, nests = _rolled(graph)
-    return unroll(program), report(program, nests)
+    return block_rows(unroll(program)), report(program, nests)
 
 
 def _rolled(graph: Graph) -> tuple[LoopProgram, list[Nest]]:
