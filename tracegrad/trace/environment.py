@@ -8,6 +8,9 @@ them in plain NumPy, so that the numbers themselves went into the recording, the
 from __future__ import annotations
 
 import functools
+import os
+import sys
+import sysconfig
 import types
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
@@ -18,7 +21,8 @@ from tracegrad.errors import is_internal
 from tracegrad.tensor import Tensor
 
 _ATOMS = (bool, int, float, complex, str, bytes, type(None), np.generic, np.dtype, np.ufunc, types.ModuleType)
-_LIBRARIES = {"tracegrad", "numpy", "scipy", "builtins", "math", "functools", "itertools"}
+_LIBRARIES = {"tracegrad", "numpy", "scipy"}
+_INSTALLED = tuple(path + os.sep for path in (sysconfig.get_path("purelib"), sysconfig.get_path("platlib")))
 _CONTAINERS = (dict, list, tuple, set, frozenset)
 
 
@@ -167,7 +171,7 @@ class _Collector:
                 self.names.add("forward" if hasattr(value, "forward") else "__call__")
 
     def _function(self, function: types.FunctionType) -> None:
-        if is_internal(function.__code__):
+        if is_internal(function.__code__) or _library(function.__module__):
             wrapped = getattr(function, "__wrapped__", None)
             if wrapped is not None:
                 self.visit(wrapped)
@@ -238,9 +242,15 @@ def _code_names(code: types.CodeType) -> Iterator[str]:
             yield from _code_names(constant)
 
 
+@functools.cache
 def _library(module: str | None) -> bool:
-    """Modules whose contents do not change under a program: ours, NumPy's, SciPy's, builtins."""
-    return (module or "builtins").split(".")[0] in _LIBRARIES
+    """Modules whose contents do not change under a program: the standard library's, installed packages', our own."""
+    name = module or "builtins"
+    top = name.split(".")[0]
+    if top in _LIBRARIES or top in sys.stdlib_module_names:
+        return True
+    file = getattr(sys.modules.get(name), "__file__", None) or ""
+    return file.startswith(_INSTALLED)
 
 
 def _foreign(value: Any) -> bool:
