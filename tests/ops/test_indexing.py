@@ -142,8 +142,8 @@ def test_index_arrays_that_do_not_broadcast():
 def test_index_that_is_traced_is_an_input():
     trace = Trace("f")
     with setting(trace=trace):
-        x, i = (trace.add_input(Type(V.dtype, V.shape), "x", V),)
-        trace.add_input(Type(np.dtype(int), (2,)), "i", np.array([1, 1]))
+        x = trace.add_input(Type(V.dtype, V.shape), "x", V)
+        i = trace.add_input(Type(np.dtype(int), (2,)), "i", np.array([1, 1]))
         trace.lift(x[i])
     assert not trace.guards
     assert any(node.name == "gather" for node in trace.nodes)

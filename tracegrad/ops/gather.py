@@ -57,7 +57,7 @@ class ScatterAdd(Operation):
     saves = ("123456789",)
 
     @staticmethod
-    def forward(x: np.ndarray, *indices: np.ndarray, shape: Shape) -> np.ndarray:
+    def forward(x: np.ndarray, *indices: np.ndarray, shape: tuple[int, ...]) -> np.ndarray:
         out = np.zeros(shape, x.dtype)
         try:
             np.add.at(out, indices, x)
@@ -106,7 +106,7 @@ class WriteSource(Operation):
     differentiable = False
 
     @staticmethod
-    def forward(*indices: np.ndarray, shape: Shape) -> np.ndarray:
+    def forward(*indices: np.ndarray, shape: tuple[int, ...]) -> np.ndarray:
         out = np.full(shape, -1, np.intp)
         numbers = np.arange(np.size(indices[0])).reshape(np.shape(indices[0]))
         try:

@@ -91,7 +91,7 @@ class Unslice(Operation):
     saves = ("",)
 
     @staticmethod
-    def forward(x: np.ndarray, *, shape: Shape, start: Shape, step: tuple[int, ...], fill: Any) -> np.ndarray:
+    def forward(x: np.ndarray, *, shape: tuple[int, ...], start: Shape, step: tuple[int, ...], fill: Any) -> np.ndarray:
         out = np.full(shape, fill, x.dtype)
         out[slices(start, x.shape, step)] = x
         return out
