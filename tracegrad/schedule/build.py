@@ -139,8 +139,9 @@ class Builder:
         self.add(node.output, target, Apply(multiply, factors, dtype), order, add, reduced)
 
     def lookups(self, arrays: Sequence[Var], index: tuple[Affine, ...], shape: Sequence[DimLike]) -> tuple[Lookup, ...]:
+        whole, order = np.dtype(np.int64), self.order(index)
         return tuple(
-            Lookup(cast(self.read(v, index), np.dtype(np.int64)), shape[axis], axis, self.order(index)) for axis, v in enumerate(arrays)
+            Lookup(cast(self.read(v, index), whole), shape[axis], axis, order) for axis, v in enumerate(arrays)
         )
 
     def gather(self, node: Node) -> None:

@@ -18,7 +18,7 @@ from tracegrad.schedule.loops import Value
 from tracegrad.schedule.maps import variable_of
 from tracegrad.schedule.order import small_loops
 from tracegrad.schedule.statements import CallStatement, Program, Statement
-from tracegrad.schedule.tree import Body, CallItem, Item, Leaf, LoopNode, Place, needs_of
+from tracegrad.schedule.tree import Body, CallItem, Item, Leaf, LoopNode, Place, union
 
 NEST_LIMIT = 2000  # statements per nest; compile time grows faster than linearly in larger ones
 CANDIDATES = 24  # loops of other statements looked at per level and extent
@@ -59,12 +59,8 @@ def fuse(program: Program) -> Forest:
 
 def _place_call(forest: Forest, call: CallStatement) -> None:
     item = CallItem(call)
-    needs = 0
-    for v in call.inputs:
-        maker = forest.makers.get(forest.program.root(v))
-        if maker is not None:
-            needs |= needs_of(forest.places[maker].items[0])
-    forest.top.add(item, needs)
+    makers = [forest.makers.get(forest.program.root(v)) for v in call.inputs]
+    forest.top.add(item, [forest.places[m].items[0] for m in dict.fromkeys(makers) if m is not None])
     forest.places[call] = Place((), {}, (item,), 0)
     for out in call.outputs:
         forest.makers[out] = call
@@ -93,16 +89,16 @@ class _Placement:
             depth = len(self.path)
             if not remaining:
                 leaf = Leaf(self.statement)
-                body.add(leaf, _needs(active, depth))
+                body.add(leaf, _items(active, depth))
                 self.items.append(leaf)
                 break
             choice = self.choose(body, active, remaining)
             if choice is None:
                 loop = self.new_loop(remaining[0], depth)
-                body.add(loop, _needs(active, depth))
+                body.add(loop, _items(active, depth))
                 choice = remaining[0], loop
             else:
-                body.require(choice[1], _needs(active, depth, choice[1]))
+                body.require(choice[1], [item for item in _items(active, depth) if item is not choice[1]])
             variable, loop = choice
             remaining.remove(variable)
             self.enter(variable, loop)
@@ -140,8 +136,11 @@ class _Placement:
         best: tuple[float, str, LoopNode] | None = None
         depth = len(self.path)
         space = _space(remaining, self.extents)
-        for loop in self.candidates(body, active, remaining):
-            if loop.closed or loop.size >= NEST_LIMIT or _needs(active, depth, loop) >> loop.number & 1:
+        items = _items(active, depth)
+        needed = union(items)
+        for loop in self.candidates(body, items, remaining):
+            before = needed if loop not in items else union(i for i in items if i is not loop)
+            if loop.closed or loop.size >= NEST_LIMIT or before >> loop.number & 1:
                 continue
             inside = [p for p in active if p.place.items[depth] is loop]
             for variable in remaining:
@@ -152,10 +151,9 @@ class _Placement:
                     best = score, variable, loop
         return None if best is None else best[1:]
 
-    def candidates(self, body: Body, active: Sequence[_Producer], remaining: Sequence[str]) -> list[LoopNode]:
+    def candidates(self, body: Body, items: Sequence[Item], remaining: Sequence[str]) -> list[LoopNode]:
         """Loops of its producers, and the latest others of the right extents."""
-        depth = len(self.path)
-        found = {item: None for p in active if isinstance(item := p.place.items[depth], LoopNode)}
+        found = {item: None for item in items if isinstance(item, LoopNode)}
         for extent in dict.fromkeys(self.extents[v] for v in remaining):
             found.update(dict.fromkeys(body.loops.get(extent, ())[-CANDIDATES:]))
         return list(found)
@@ -222,13 +220,9 @@ class _Placement:
             loop.spaces.add(_space(order[depth:], self.extents))
 
 
-def _needs(active: Sequence[_Producer], depth: int, besides: Item | None = None) -> int:
-    """The items of a body that must have ended before a statement with these producers, apart from the loop it joins."""
-    needs = 0
-    for p in active:
-        if p.place.items[depth] is not besides:
-            needs |= needs_of(p.place.items[depth])
-    return needs
+def _items(active: Sequence[_Producer], depth: int) -> list[Item]:
+    """The items of the body at that depth in which the producers run."""
+    return list(dict.fromkeys(p.place.items[depth] for p in active))
 
 
 def _size(shape: Sequence[DimLike]) -> float:

@@ -1,12 +1,13 @@
 """The forest of loop nests while statements are being placed into it.
 
 A body holds items: statements without loops of their own, loops, and library calls. Their order stays open until all
-are placed: each item knows the set of items that must come before it (as bits of an integer, transitively), so that
-"may this statement join that loop?" asks only whether one of its other producers needs the loop to have ended.
+are placed. Each item knows which items it needs, and as bits of an integer all loops and calls that must therefore end
+before it, so that "may this statement join that loop?" only asks whether one of its other producers needs the loop.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
@@ -22,6 +23,7 @@ class Leaf:
     statement: Statement
     number: int = -1
     before: int = 0
+    needs: list[Item] = field(default_factory=list)
 
 
 @dataclass(eq=False, slots=True)
@@ -39,6 +41,7 @@ class LoopNode:
     closed: bool = False
     number: int = -1
     before: int = 0
+    needs: list[Item] = field(default_factory=list)
 
 
 @dataclass(eq=False, slots=True)
@@ -46,6 +49,7 @@ class CallItem:
     statement: CallStatement
     number: int = -1
     before: int = 0
+    needs: list[Item] = field(default_factory=list)
 
 
 Item: TypeAlias = Leaf | LoopNode | CallItem
@@ -53,59 +57,57 @@ Item: TypeAlias = Leaf | LoopNode | CallItem
 
 @dataclass(eq=False, slots=True)
 class Body:
-    """`items` in the order of their making; `loops` those of them that are loops, by extent."""
+    """`items` in the order of their making; `loops` those of them that are loops, by extent; `numbered` how many of
+    them are loops or calls, which have a number (their bit)."""
 
     items: list[Item] = field(default_factory=list)
     loops: dict[DimLike, list[LoopNode]] = field(default_factory=dict)
+    numbered: int = 0
 
-    def add(self, item: Item, needs: int) -> None:
-        """A new item that comes after the items in `needs`."""
-        item.number = len(self.items)
-        item.before = needs
+    def add(self, item: Item, needs: Iterable[Item]) -> None:
+        """A new item that comes after those it needs."""
+        item.needs.extend(needs)
+        item.before = union(item.needs)
         self.items.append(item)
         if isinstance(item, LoopNode):
             self.loops.setdefault(item.extent, []).append(item)
+        if not isinstance(item, Leaf):
+            item.number = self.numbered
+            self.numbered += 1
 
-    def require(self, item: Item, needs: int) -> None:
-        """Put `item`, and so all that comes after it, behind the items in `needs`."""
-        if needs & ~item.before == 0:
-            return
-        item.before |= needs
-        bit = 1 << item.number
-        for other in self.items:
-            if other.before & bit:
-                other.before |= item.before
+    def require(self, loop: LoopNode, needs: Iterable[Item]) -> None:
+        """Put a loop, and so all that needs it, behind other items."""
+        more = list(needs)
+        loop.needs.extend(more)
+        bits = union(more)
+        if bits & ~loop.before:
+            loop.before |= bits
+            for other in self.items:
+                if other.before >> loop.number & 1:
+                    other.before |= loop.before
 
     def ordered(self) -> list[Item]:
-        """The items in an order that respects all needs and otherwise that of their making."""
-        done = 0
-        found: list[Item] = []
+        """The items, each after those it needs and otherwise in the order of their making."""
+        found: dict[Item, None] = {}
         for item in self.items:
-            if done >> item.number & 1:
-                continue
-            waiting = item.before & ~done
-            while waiting:  # of two items that depend on each other, the one with fewer needs comes first
-                first = min(_members(waiting), key=lambda number: self.items[number].before.bit_count())
-                found.append(self.items[first])
-                done |= 1 << first
-                waiting &= ~(1 << first)
-            found.append(item)
-            done |= 1 << item.number
-        return found
+            pending = [item]
+            while pending:
+                current = pending[-1]
+                missing = [n for n in current.needs if n not in found]
+                if missing:
+                    pending.extend(reversed(missing))
+                else:
+                    found[current] = None
+                    pending.pop()
+        return list(found)
 
 
-def _members(bits: int) -> list[int]:
-    numbers = []
-    while bits:
-        low = bits & -bits
-        numbers.append(low.bit_length() - 1)
-        bits ^= low
-    return numbers
-
-
-def needs_of(item: Item) -> int:
-    """The item and all that must come before it."""
-    return item.before | 1 << item.number
+def union(items: Iterable[Item]) -> int:
+    """The loops and calls among the items, with all that must end before them."""
+    bits = 0
+    for item in items:
+        bits |= item.before if item.number < 0 else item.before | 1 << item.number
+    return bits
 
 
 @dataclass(eq=False, slots=True)
