@@ -128,14 +128,14 @@ ERF_END = mp.mpf("5.95")
 ERFC_CENTRE = mp.mpf(4)
 
 
-def erf_rate(x: mp.mpf) -> mp.mpf:
-    """-log(erfc(x)) / x."""
-    return 2 / mp.sqrt(mp.pi) if x == 0 else -mp.log(mp.erfc(x)) / x
+def erf_rate_rest(x: mp.mpf) -> mp.mpf:
+    """(-log(erfc(x))/x - 2/sqrt(pi))/x."""
+    return (-mp.log(mp.erfc(x)) / x - 2 / mp.sqrt(mp.pi)) / x if x > 0 else 2 / mp.pi
 
 
 def erf_weight(x: mp.mpf) -> mp.mpf:
-    """Relative error of erf(x) = -expm1(-x*rate) for an absolute error of the rate."""
-    return x * mp.erfc(x) / mp.erf(x) if x > 0 else mp.sqrt(mp.pi) / 2
+    """Relative error of erf(x) = -expm1(-x*(2/sqrt(pi) + x*rest)) for an absolute error of rest."""
+    return x * x * mp.erfc(x) / mp.erf(x) if x > 0 else mp.mpf(10) ** -30
 
 
 def erfc_argument(t: mp.mpf) -> mp.mpf:
@@ -285,7 +285,7 @@ def fits() -> list[Fit]:
             -13,
             None,
         ),
-        ("ERF", "-log(erfc(x))/x", erf_rate, erf_weight, (mp.mpf(0), mp.mpf(4)), None, -28),
+        ("ERF", "(-log(erfc(x))/x - 2/sqrt(pi))/x", erf_rate_rest, erf_weight, (mp.mpf(0), mp.mpf(4)), None, -28),
         (
             "ERF_NEAR",
             "erf(x)/x - 1 in z = x**2",

@@ -24,7 +24,7 @@ def erf(x: Real, single: bool) -> Real:
 def erf_single(x: Real) -> Real:
     a = at_most(fabs(x), 4.0)
     c0, c0_low = pair(x, TWO_OVER_SQRT_PI, TWO_OVER_SQRT_PI_LOW)
-    slope = a * polynomial(a, C.ERF_S[1:])
+    slope = a * polynomial(a, C.ERF_S)
     rate = slope + c0
     rate_low = ((c0 - rate) + slope) + c0_low
     decay = -(a * rate)
