@@ -344,3 +344,13 @@ def test_a_leaf_switched_off_before_backward_gets_nothing():
     x.requires_grad_(False)
     y.backward()
     assert x.grad is None
+
+
+def test_sums_are_not_added_to_once_they_were_handed_on():
+    # The cotangent of z is a sum that Add hands on to both u and v, each of which gets another contribution later.
+    x, y = leaf([1.0, 2.0]), leaf([1.0, 2.0])
+    u, v = x * 1.0, y * 1.0
+    a, b = u * 10.0, v * 100.0
+    z = u + v
+    (z * 2.0 + z * 3.0 + a + b).sum().backward()
+    assert numbers(x.grad).tolist() == [15.0, 15.0] and numbers(y.grad).tolist() == [105.0, 105.0]

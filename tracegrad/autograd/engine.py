@@ -99,7 +99,7 @@ class _Run:
         self.pending: dict[BackwardNode, Any] = {}
         self.leaves: dict[BackwardNode, None] = {}
         self.heap: list[tuple[int, BackwardNode]] = []
-        self.owned: set[int] = set()  # ids of sums that this run made, hence may add to in place
+        self.owned: set[int] = set()  # ids of pending sums that this run made, hence may add to in place
 
     def add(self, node: BackwardNode, position: int, g: Any) -> None:
         """One more contribution to a cotangent of `node`."""
@@ -144,6 +144,9 @@ class _Run:
         while heap:
             node = heappop(heap)[1]
             cotangent = pending.pop(node)
+            if self.owned:
+                # From here on others may hold it: a backward that hands it on, perhaps to several inputs, or its id.
+                self.owned.difference_update(map(id, cotangent if type(cotangent) is list else (cotangent,)))
             if (
                 wanted is None
                 and node._hooks is None
