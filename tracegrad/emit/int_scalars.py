@@ -184,12 +184,16 @@ def isfinite(b: B, x: V, signed: bool) -> V:
     return ir.Constant(I1, 1)
 
 
+def signbit(b: B, x: V, signed: bool) -> V:
+    return b.icmp_signed("<", x, _number(x, 0)) if signed else ir.Constant(I1, 0)
+
+
 INTEGER: dict[str, Callable[..., V]] = {
     f.__name__: f
     for f in (
         add, subtract, multiply, negative, positive, absolute, sign, square, reciprocal, floor_divide, remainder, fmod,
         power, maximum, minimum, clip, zero_multiply, bitwise_and, bitwise_or, bitwise_xor, invert, left_shift,
-        right_shift, isnan, isfinite,
+        right_shift, isnan, isfinite, signbit,
     )
 }  # fmt: skip
 INTEGER.update(fmax=maximum, fmin=minimum, isinf=isnan, floor=positive, ceil=positive, trunc=positive)

@@ -108,5 +108,5 @@ BOOL: dict[str, Emit] = {
     "logical_or": _or, "logical_and": _and, "logical_xor": _xor, "logical_not": _not, "invert": _not,
     "bitwise_or": _or, "bitwise_and": _and, "bitwise_xor": _xor, "absolute": _same, "square": _same,
     "floor": _same, "ceil": _same, "trunc": _same, "clip": _bool_clip,
-    "isnan": _false, "isinf": _false, "isfinite": _true,
+    "isnan": _false, "isinf": _false, "isfinite": _true, "signbit": _false,
 }  # fmt: skip

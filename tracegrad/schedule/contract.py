@@ -227,9 +227,12 @@ def use_of(ref: Ref, site: Site, extents: Mapping[str, DimLike]) -> Use:
 
 
 def visible(statement: Statement, place: Place, use: Use) -> bool:
-    """Whether the use can read the statement's register: the same iteration of all its loops."""
+    """Whether the use can read the statement's register: the same iteration of all its loops.
+
+    What is scattered has none, even along an axis of extent 1.
+    """
     path = place.path[: place.complete]
-    if use.whole or use.path[: len(path)] != path:
+    if use.whole or statement.scatter or use.path[: len(path)] != path:
         return False
     for target, loop, extent in zip(statement.target, use.loops, statement.var.type.shape, strict=True):
         name = variable_of(target)
