@@ -14,6 +14,7 @@ import llvmlite.ir as ir
 import numpy as np
 
 from tracegrad.emit.frame import Frame
+from tracegrad.emit.gemm import blas_threads, call_gemm, chunks_of, emit_chunks
 from tracegrad.emit.layout import STATUS
 from tracegrad.emit.llvm import (
     F64,
@@ -85,6 +86,11 @@ def emit_matmul(frame: Frame, call: Call) -> None:
     p = analyse(a, b, out, *flags)
     work = p.m * p.k * p.n
     small = isinstance(work, int) and work <= INLINE
+    if product(p.batch) == 1 and chunks_of(p.m, p.k, p.n) > 1 and blas_threads() is not None:
+        register_blas()
+        pointers = [frame.pointer(name) for name in (*call.inputs, out_name)]
+        emit_chunks(frame, flags, (p.m, p.k, p.n), pointers, out.dtype)
+        return
     function = _define_small(frame, p, out.dtype) if small else _define_blas(frame, p, out.dtype)
     pointers = [frame.pointer(name) for name in (*call.inputs, out_name)]
     sizes = [frame.sizes.value(d) for d in (p.m, p.k, p.n)]
@@ -197,7 +203,8 @@ def _define_blas(frame: Frame, p: Product, dtype: np.dtype) -> ir.Function:
     elif p.m == 1:
         _gemv(b, kind, out, b_pointer, a_pointer, rows=n, columns=k, transposed=not p.b_transposed)
     else:
-        _gemm(b, kind, p, out, a_pointer, b_pointer, m, k, n)
+        leading = (m if p.a_transposed else k, k if p.b_transposed else n, n)
+        call_gemm(b, kind, (p.a_transposed, p.b_transposed), (m, k, n), (a_pointer, b_pointer, out), leading)
     b.branch(done)
     b.position_at_end(done)
     b.ret_void()
@@ -243,15 +250,3 @@ def _gemv(
     order = [r, c, alpha, matrix, r] if transposed else [c, r, alpha, matrix, c]
     letter = _letter(b, not transposed)
     b.call(_routine(b, kind, "gemv", VOID, 11), [letter, *order, vector, one, beta, out, one])
-
-
-def _gemm(
-    b: ir.IRBuilder, kind: ir.Type, p: Product, out: ir.Value, a_pointer: ir.Value, b_pointer: ir.Value,
-    m: ir.Value, k: ir.Value, n: ir.Value,
-) -> None:  # fmt: skip
-    alpha, beta = _by_reference(b, ir.Constant(kind, 1.0)), _by_reference(b, ir.Constant(kind, 0.0))
-    m32, k32, n32 = _int(b, m), _int(b, k), _int(b, n)
-    letters = [_letter(b, p.b_transposed), _letter(b, p.a_transposed)]
-    leading = [k32 if p.b_transposed else n32, m32 if p.a_transposed else k32]
-    arguments = [*letters, n32, m32, k32, alpha, b_pointer, leading[0], a_pointer, leading[1], beta, out, n32]
-    b.call(_routine(b, kind, "gemm", VOID, 13), arguments)

@@ -1,0 +1,128 @@
+"""Large matrix products, cut into chunks that run on the same thread pool as every other loop.
+
+BLAS has threads of its own, which would compete for the cores with those of the pool; so each chunk is one gemm on one
+thread. Chunks are rows or columns of the result, their borders depend on the sizes alone, and every element is computed
+by one chunk: the same bits for any number of threads.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import functools
+
+import llvmlite.binding as llvm
+import llvmlite.ir as ir
+import numpy as np
+
+from tracegrad.emit.frame import Frame
+from tracegrad.emit.llvm import (
+    F64,
+    I8,
+    I32,
+    I64,
+    POINTER,
+    VOID,
+    alloca,
+    declare,
+    element,
+    function_pointer,
+    i64,
+    load_word,
+    minimum,
+    store_word,
+    value_type,
+)
+from tracegrad.ir.dims import DimLike
+
+GRAIN = 1 << 21  # multiplications of the smallest chunk: some 20 µs of a core
+MAX_CHUNKS = 8
+ALIGN = 16  # rows or columns of a chunk are a multiple of this, so that BLAS's register tiles stay full
+
+
+@functools.cache
+def blas_threads() -> int | None:
+    """How many threads SciPy's BLAS uses; None if it cannot be told to use another number."""
+    import scipy.linalg.cython_blas as cython_blas
+
+    library = ctypes.CDLL(cython_blas.__file__)
+    try:
+        change, get = library.openblas_set_num_threads_local, library.scipy_openblas_get_num_threads
+    except AttributeError:
+        return None
+    llvm.add_symbol("tg_blas_set_threads", ctypes.cast(change, ctypes.c_void_p).value)
+    return int(get())
+
+
+def chunks_of(m: DimLike, k: DimLike, n: DimLike) -> int:
+    """Into how many chunks a product of these sizes is cut; 1 where the sizes are not known."""
+    if not (isinstance(m, int) and isinstance(k, int) and isinstance(n, int)) or min(m, n) == 1:
+        return 1
+    most = min(MAX_CHUNKS, m * k * n // GRAIN, max(m, n) // (2 * ALIGN))
+    return 1 << (most.bit_length() - 1) if most > 1 else 1
+
+
+def emit_chunks(
+    frame: Frame, transposed: tuple[bool, bool], sizes: tuple[int, int, int], pointers: list[ir.Value], dtype: np.dtype
+) -> None:
+    """`out = a @ b` for one pair of matrices, with SciPy's BLAS on one thread per chunk."""
+    b = frame.builder
+    m, _, n = sizes
+    count = chunks_of(*sizes)
+    longest = max(m, n)
+    step = -(-longest // (count * ALIGN)) * ALIGN
+    chunk = _define_chunk(frame, transposed, sizes, step, dtype)
+    data = alloca(b, I64, 3)
+    for position, pointer in enumerate(pointers):
+        store_word(b, pointer, data, position)
+    change = declare(b.module, "tg_blas_set_threads", I32, [I32])
+    b.call(change, [ir.Constant(I32, 1)])
+    run = declare(b.module, "tg_parallel", VOID, [POINTER, POINTER, POINTER, I64])
+    b.call(run, [frame.context, function_pointer(b, chunk), data, i64(-(-longest // step))])
+    b.call(change, [ir.Constant(I32, blas_threads())])
+
+
+def _define_chunk(
+    frame: Frame, transposed: tuple[bool, bool], sizes: tuple[int, int, int], step: int, dtype: np.dtype
+) -> ir.Function:
+    """`chunk(data, number)`: its rows of the result, or its columns where there are more of those."""
+    m, k, n = sizes
+    by_rows = m >= n
+    kind = value_type(dtype)
+    function = frame.unit.function("gemm_chunk", VOID, [POINTER, I64])
+    data, number = function.args
+    b = ir.IRBuilder(function.append_basic_block("entry"))
+    a, second, out = (load_word(b, data, position, POINTER) for position in range(3))
+    first = b.mul(number, i64(step))
+    extent = b.sub(minimum(b, b.add(first, i64(step)), i64(m if by_rows else n)), first)
+    if by_rows:
+        a = element(b, a, first if transposed[0] else b.mul(first, i64(k)), kind)
+        out = element(b, out, b.mul(first, i64(n)), kind)
+        rows, columns = extent, i64(n)
+    else:
+        second = element(b, second, b.mul(first, i64(k)) if transposed[1] else first, kind)
+        out = element(b, out, first, kind)
+        rows, columns = i64(m), extent
+    leading = (i64(m if transposed[0] else k), i64(k if transposed[1] else n), i64(n))
+    call_gemm(b, kind, transposed, (rows, i64(k), columns), (a, second, out), leading)
+    b.ret_void()
+    return function
+
+
+def call_gemm(
+    b: ir.IRBuilder, kind: ir.Type, transposed: tuple[bool, bool], sizes: tuple[ir.Value, ir.Value, ir.Value],
+    pointers: tuple[ir.Value, ir.Value, ir.Value], leading: tuple[ir.Value, ir.Value, ir.Value],
+) -> None:  # fmt: skip
+    """One gemm on row-major matrices. BLAS is column-major, so C = A B is computed as Cᵀ = Bᵀ Aᵀ."""
+    m, k, n = (_by_reference(b, b.trunc(size, I32)) for size in sizes)
+    a_step, b_step, out_step = (_by_reference(b, b.trunc(step, I32)) for step in leading)
+    first, second, out = pointers
+    alpha, beta = (_by_reference(b, ir.Constant(kind, value)) for value in (1.0, 0.0))
+    letters = [_by_reference(b, ir.Constant(I8, ord("T" if t else "N"))) for t in reversed(transposed)]
+    routine = declare(b.module, f"tg_{'d' if kind == F64 else 's'}gemm", VOID, [POINTER] * 13)
+    b.call(routine, [*letters, n, m, k, alpha, second, b_step, first, a_step, beta, out, out_step])
+
+
+def _by_reference(b: ir.IRBuilder, value: ir.Value) -> ir.Value:
+    slot = alloca(b, value.type)
+    b.store(value, slot)
+    return slot
