@@ -69,7 +69,7 @@ def array_function(self: Any, func: Callable[..., Any], types: Any, args: Any, k
 
 
 def _scipy_function(ufunc: np.ufunc) -> Callable[..., Any] | None:
-    """What a ufunc of scipy.special means. Its table is filled on the first use, so that others need not import SciPy."""
+    """What a ufunc of scipy.special means. The table is filled on first use, so that others need not import SciPy."""
     special = sys.modules.get("scipy.special")
     if special is None or getattr(special, ufunc.__name__, None) is not ufunc:
         return None

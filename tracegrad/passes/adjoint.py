@@ -11,9 +11,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
+
 from tracegrad.ir.graph import Graph, Node, Var
 from tracegrad.ir.types import Type
 from tracegrad.ops.arithmetic import Add
+from tracegrad.ops.constant import Constant
 from tracegrad.ops.cotangent import fit, zeros
 from tracegrad.state import setting
 from tracegrad.tensor import Tensor
@@ -62,7 +65,18 @@ def adjoint(graph: Graph, wrt: Sequence[int], seeds: Sequence[int]) -> tuple[Gra
     outputs = (*graph.outputs, *results)
     reaching = values_reaching(graph, seeds)
     depends = tuple(graph.inputs[i] in reaching for i in wrt)
-    return Graph(tuple(trace.inputs), tuple(trace.nodes), outputs, graph.name), depends
+    primal = len(graph.nodes)
+    nodes = (*trace.nodes[:primal], *constants_met(trace), *trace.nodes[primal:])
+    return Graph(tuple(trace.inputs), nodes, outputs, graph.name), depends
+
+
+def constants_met(trace: Trace) -> list[Node]:
+    """Constant nodes for the arrays that operations' derivatives brought along (a user's are host calls instead)."""
+    nodes = []
+    for var, value in trace.captured.items():
+        array = np.ascontiguousarray(value._value() if isinstance(value, Tensor) else value, dtype=var.type.dtype)
+        nodes.append(Node(Constant, (), (var,), {"value": array.reshape(var.type.shape).copy(), "weak": False}))
+    return nodes
 
 
 def values_reaching(graph: Graph, seeds: Sequence[int]) -> set[Var]:

@@ -194,7 +194,9 @@ class CompiledFunction:
             self(*args, **kwargs)
             return show_entry(self.entries[read_call(args, kwargs).key][0], stage)
         if self.last is None:
-            raise ArgumentError("nothing has been compiled yet", fix="call the function once, or pass arguments to show")
+            raise ArgumentError(
+                "nothing has been compiled yet", fix="call the function once, or pass arguments to show"
+            )
         return show_entry(self.last, stage)
 
     def __repr__(self) -> str:
