@@ -24,6 +24,7 @@ from tracegrad.state import state
 from tracegrad.tensor import Tensor
 
 _accumulating = threading.RLock()
+_NUMPYS_ACTIONS = {"divide": "warn", "over": "warn", "under": "ignore", "invalid": "warn"}
 
 
 class Wanted:
@@ -73,20 +74,30 @@ def run_backward(
     `keep` keeps saved values for another run; with `create_graph` the backward pass itself is recorded.
 
     Where nothing is to be recorded, built-in operations exchange bare ndarrays, which saves making Tensors of them;
-    hooks, user Functions and results see Tensors.
+    hooks, user Functions and results see Tensors. NumPy's warnings are for computations the user wrote, so they are
+    off here (the derivative of sqrt at 0 is inf, which is no accident), but in anomaly mode.
     """
     former = state.grad_enabled
     state.grad_enabled = create_graph
     run = _Run(keep, wanted, not create_graph and state.trace is None)
     try:
-        for (node, position), seed in zip(roots, seeds, strict=True):
-            if wanted is None or wanted.leads(node):
-                run.add(node, position, None if seed is None else _converted(seed, run.bare))
-        del seeds, seed
-        run.drain()
-        run.finish_leaves()
+        with np.errstate() if modes.anomaly else _without_warnings():
+            for (node, position), seed in zip(roots, seeds, strict=True):
+                if wanted is None or wanted.leads(node):
+                    run.add(node, position, None if seed is None else _converted(seed, run.bare))
+            del seeds, seed
+            run.drain()
+            run.finish_leaves()
     finally:
         state.grad_enabled = former
+
+
+def _without_warnings() -> np.errstate:
+    """NumPy's floating point errors are passed over; where the user set them to raise, print or call, they still do."""
+    actions = np.geterr()
+    if actions == _NUMPYS_ACTIONS:
+        return np.errstate(all="ignore")
+    return np.errstate(**{kind: "ignore" for kind, action in actions.items() if action == "warn"})
 
 
 class _Run:

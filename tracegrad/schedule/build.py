@@ -13,7 +13,7 @@ from tracegrad.ir.dims import DimLike
 from tracegrad.ir.graph import Graph, Node, Var
 from tracegrad.ir.index import Affine, Index, variable
 from tracegrad.schedule import matmul, views
-from tracegrad.schedule.live import live_nodes, needed, runs_in_python
+from tracegrad.schedule.live import has_scalars, live_nodes, needed, runs_in_python
 from tracegrad.schedule.loops import Apply, FromIndex, Literal, Value, Where
 from tracegrad.schedule.maps import ZERO, simplify_bounds, substitute, substitute_bound, variable_of
 from tracegrad.schedule.order import loop_order
@@ -243,6 +243,10 @@ class Builder:
             target = Var(var.type, var.name)
         if var in self.program.constants:
             target = Var(var.type, var.name)  # the buffer of the constant itself is read
+            if not has_scalars(var.type.dtype):
+                call = {"function": matmul.HostFunction(node)}
+                self.add_call(CallStatement("host", (), (target,), node, call))
+                return target
         index = self.variables(var.type.shape)
         self.add(target, index, self.read(var, index), self.order(index))
         return target

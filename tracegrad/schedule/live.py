@@ -11,14 +11,16 @@ from tracegrad.schedule.statements import CallStatement, Program, Statement
 _SCALAR_KINDS = "biuf"
 
 
+def has_scalars(dtype: np.dtype) -> bool:
+    """Whether compiled code computes with elements of this dtype; it hands the others to Python, array by array."""
+    return dtype.kind in _SCALAR_KINDS and dtype != np.float16 and dtype.itemsize <= 8
+
+
 def runs_in_python(node: Node) -> bool:
     """Whether a node is a call back into its own NumPy `forward`."""
     if isinstance(node.op.lower, lowering.Constant):
         return False
-    return node.op.lower is None or any(
-        v.type.dtype.kind not in _SCALAR_KINDS or v.type.dtype == np.float16 or v.type.dtype.itemsize > 8
-        for v in (*node.inputs, *node.outputs)
-    )
+    return node.op.lower is None or not all(has_scalars(v.type.dtype) for v in (*node.inputs, *node.outputs))
 
 
 def live_nodes(graph: Graph) -> set[Node]:

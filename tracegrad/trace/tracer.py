@@ -142,8 +142,12 @@ class Trace:
                 for o in outputs
             )
         elif op.differentiable and any(isinstance(a, Tensor) and a.requires_grad for a in args):
-            link(op, args, attrs, outputs)
+            link(op, tuple(map(self._operand, args, inputs)), attrs, outputs)
         return outputs if several else outputs[0]
+
+    def _operand(self, arg: Any, var: Var) -> Any:
+        """What a backward inside the trace reads of an operand: of an array its value here, so that nothing freezes."""
+        return Tensor._traced(self, var) if isinstance(arg, np.ndarray) else arg
 
     # ---- values ----------------------------------------------------------------------------------------------------
 
