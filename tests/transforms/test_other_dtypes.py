@@ -1,5 +1,7 @@
 """jit and grad on dtypes that compiled code hands to Python: complex numbers and float16, constants among them."""
 
+import warnings
+
 import numpy as np
 import pytest
 
@@ -40,6 +42,15 @@ def test_a_gradient_that_is_zero_in_half_precision():
     assert [g.dtype for g in gradients] == [np.float16, np.float16]
     np.testing.assert_array_equal(gradients[0], np.zeros((2, 2)))
     assert gradients[1] == 2
+
+
+def test_compiled_programs_give_no_warnings_where_python_computes_either():
+    f = tg.jit(lambda z: (1 / z, np.log(np.abs(z))))
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        inverse, logarithm = f(np.array([0j, 2j]))
+    assert np.isnan(inverse[0]) and inverse[1] == -0.5j
+    np.testing.assert_allclose(logarithm, [-np.inf, np.log(2)], rtol=1e-15)
 
 
 def test_captured_arrays_in_a_backward_inside_are_read_at_each_call():
