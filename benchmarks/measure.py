@@ -19,8 +19,9 @@ from benchmarks.peers import PEERS, Peer
 from benchmarks.rows import Row
 
 ROOT = Path(__file__).resolve().parent.parent
-# choices of BLAS kernels that somebody's shell may carry; every peer shall choose for itself
-UNSET = ("OPENBLAS_CORETYPE", "OPENBLAS_L2_SIZE")
+# what a shell may carry: choices of BLAS kernels, which every peer shall make itself, and a ban on cached bytecode, which
+# installed packages come with and a working copy would not
+UNSET = ("OPENBLAS_CORETYPE", "OPENBLAS_L2_SIZE", "PYTHONDONTWRITEBYTECODE")
 
 
 @dataclass(frozen=True)
