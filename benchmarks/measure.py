@@ -19,8 +19,8 @@ from benchmarks.peers import PEERS, Peer
 from benchmarks.rows import Row
 
 ROOT = Path(__file__).resolve().parent.parent
-# what a shell may carry: choices of BLAS kernels, which every peer shall make itself, and a ban on cached bytecode, which
-# installed packages come with and a working copy would not
+# what a shell may carry: choices of BLAS kernels, which every peer shall make itself, and a ban on cached bytecode,
+# which installed packages come with anyway
 UNSET = ("OPENBLAS_CORETYPE", "OPENBLAS_L2_SIZE", "PYTHONDONTWRITEBYTECODE")
 
 
