@@ -38,7 +38,9 @@ def test_gradients_that_are_constant():
 
 
 def test_a_gradient_that_is_zero_in_half_precision():
-    gradients = tg.grad(lambda a, x: 2 * x, argnums=(0, 1), allow_unused=True)(np.ones((2, 2), np.float16), np.float16(3))
+    gradients = tg.grad(lambda a, x: 2 * x, argnums=(0, 1), allow_unused=True)(
+        np.ones((2, 2), np.float16), np.float16(3)
+    )
     assert [g.dtype for g in gradients] == [np.float16, np.float16]
     np.testing.assert_array_equal(gradients[0], np.zeros((2, 2)))
     assert gradients[1] == 2
