@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+import tracegrad as tg
 from tests.random_programs import Program, assert_close, random_program
 from tracegrad.autograd import grad
 from tracegrad.autograd.node import type_of
@@ -51,6 +52,13 @@ def case(seed: int, length: int | None) -> Case:
     return Case(
         program, results, tuple(np.asarray(generator.uniform(-1, 1, r.shape)).astype(r.dtype) for r in floating)
     )
+
+
+class JitProgram:
+    """A random program whose function is compiled."""
+
+    def __init__(self, program: Program):
+        self.args, self.argnums, self.function = program.args, program.argnums, tg.jit(program.function)
 
 
 def by_eager(case: Case) -> tuple[list[Any], list[Any]]:
@@ -150,6 +158,24 @@ def check(seeds: Sequence[int], length: int | None = None) -> None:
         raise
 
 
+def check_transforms(program: Program) -> None:
+    """What a user calls: jit, value_and_grad, backward through jit, and all of it under `tg.eager()`."""
+    one = case(program.seed, None)
+    tensors, gradients = by_eager(one)
+    f, loss = tg.jit(program.function), tg.value_and_grad(program.loss, program.argnums, allow_unused=True)
+    for _ in range(2):
+        compare(one, "jit", f(*program.args), one.results)
+    value, found = loss(*program.args)
+    assert_close(program, value, program.loss(*program.args), "value_and_grad")
+    with tg.eager():
+        compare(one, "jit in eager mode", f(*program.args), one.results)
+        _, expected = loss(*program.args)
+    compare(one, "value_and_grad against eager mode", found, expected)
+    results, linked = by_eager(Case(JitProgram(program), one.results, one.cotangents))
+    compare(one, "jit of Tensors", results, tensors)
+    compare(one, "backward through jit", linked, gradients)
+
+
 def blamed(cases: Sequence[Case], function: Callable[[Sequence[Case]], None]) -> str:
     for one in cases:
         try:
@@ -169,7 +195,19 @@ def test_programs(start: int) -> None:
     check(range(start, start + 10))
 
 
+@pytest.mark.parametrize("seed", range(2000, 2008))
+def test_transforms(seed: int) -> None:
+    check_transforms(random_program(seed))
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("start", range(10_000, 30_000, 20))
 def test_many_programs(start: int) -> None:
     check(range(start, start + 20))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("start", range(3000, 3500, 10))
+def test_many_transforms(start: int) -> None:
+    for seed in range(start, start + 10):
+        check_transforms(random_program(seed))
