@@ -174,7 +174,7 @@ def parse(text: str) -> DimLike:
         raise ValueError(f"not a dimension: {text!r}")
     names = {n: symbol(n) for n in re.findall(r"[A-Za-z_]\w*", text) if n != "floordiv"}
     try:
-        value = eval(text, {"__builtins__": {}}, {**names, "floordiv": floordiv})
+        value: DimLike = eval(text, {"__builtins__": {}}, {**names, "floordiv": floordiv})
     except (SyntaxError, TypeError, NameError) as error:
         raise ValueError(f"not a dimension: {text!r}") from error
     return value

@@ -59,7 +59,7 @@ class Node:
 
     @property
     def name(self) -> str:
-        return self.op.name
+        return str(self.op.name)
 
     @property
     def output(self) -> Var:

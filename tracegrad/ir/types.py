@@ -10,7 +10,12 @@ from tracegrad.ir.dims import DimLike, product
 
 # Short names, as in the textual form: f64[3,n].
 DTYPE_NAMES: dict[str, np.dtype] = {
-    **{f"{kind}{8 * size}": np.dtype(f"{kind}{size}") for kind in "fiu" for size in (1, 2, 4, 8) if kind + str(size) != "f1"},
+    **{
+        f"{kind}{8 * size}": np.dtype(f"{kind}{size}")
+        for kind in "fiu"
+        for size in (1, 2, 4, 8)
+        if kind + str(size) != "f1"
+    },
     "c64": np.dtype("c8"),
     "c128": np.dtype("c16"),
     "bool": np.dtype(bool),

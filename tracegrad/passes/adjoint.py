@@ -74,8 +74,8 @@ def constants_met(trace: Trace) -> list[Node]:
     """Constant nodes for the arrays that operations' derivatives brought along (a user's are host calls instead)."""
     nodes = []
     for var, value in trace.captured.items():
-        array = np.ascontiguousarray(value._value() if isinstance(value, Tensor) else value, dtype=var.type.dtype)
-        nodes.append(Node(Constant, (), (var,), {"value": array.reshape(var.type.shape).copy(), "weak": False}))
+        array = np.array(value._value() if isinstance(value, Tensor) else value, dtype=var.type.dtype, order="C")
+        nodes.append(Node(Constant, (), (var,), {"value": array, "weak": False}))
     return nodes
 
 
@@ -131,10 +131,11 @@ def _backward(
     symbols = tuple(Tensor._traced(trace, v) for v in node.inputs)
     results = tuple(Tensor._traced(trace, v) for v in node.outputs)
     if hasattr(node.op, "backward_symbolic"):
-        return node.op.backward_symbolic(node, symbols, results, needs, incoming)
+        grads: tuple[Any, ...] = node.op.backward_symbolic(node, symbols, results, needs, incoming)
+        return grads
     cotangents = tuple(
         zeros(out.type) if g is None and out.type.inexact else g for g, out in zip(incoming, node.outputs, strict=True)
     )
     context = SymbolicContext(symbols, results, node.attrs, tuple(v.type for v in node.inputs), needs)
-    grads = node.op.backward(context, *cotangents)
-    return grads if type(grads) is tuple else (grads,)
+    found = node.op.backward(context, *cotangents)
+    return found if type(found) is tuple else (found,)

@@ -16,6 +16,7 @@ from dataclasses import replace
 
 import numpy as np
 
+from tracegrad.ir.dims import product
 from tracegrad.ir.index import Affine, Bound, Index, variable
 from tracegrad.schedule.loops import (
     Buffer,
@@ -107,8 +108,9 @@ class _Blocker:
                         for d, i in zip(shape, e.index)
                         if not isinstance(i, Value) and not _mentions(i, self.loop.var)
                     ]
-                    if all(isinstance(d, int) for d in row):
-                        widest = max(widest, int(np.prod(row, dtype=np.int64)) * e.dtype.itemsize)
+                    elements = product(row)
+                    if isinstance(elements, int):
+                        widest = max(widest, elements * e.dtype.itemsize)
         return widest
 
     def _blocked(self, segments: list[tuple[bool, list[Stmt]]], rows: int, blocks: int) -> Loop:

@@ -19,7 +19,8 @@ from typing import Any
 import numpy as np
 
 FAMILIES = (
-    "elementwise", "reductions", "constants", "shapes", "indexing", "joining", "linalg", "cumulative", "sorting", "special",
+    "elementwise", "reductions", "constants", "shapes", "indexing", "joining", "linalg", "cumulative", "sorting",
+    "special",
 )  # fmt: skip
 
 
