@@ -28,6 +28,17 @@ def test_transposes_of_stored_matrices_are_options() -> None:
     assert_same(program, values, [values[0].T @ np.exp(values[1]).T])
 
 
+@pytest.mark.parametrize("transposed", [False, True])
+def test_operands_of_another_dtype_are_converted_for_a_call(transposed: bool) -> None:
+    f = GraphBuilder()
+    a, b = f.input((20, 30) if transposed else (30, 20), np.float32, name="a"), f.input((20, 40), name="b")
+    program = scheduled(f.graph(f("matmul", f("transpose", a, axes=(1, 0)) if transposed else a, b)))
+    assert [type(s) for s in program.body] == [Loop, Call]
+    rng = np.random.default_rng(0)
+    values = rng.standard_normal(a.type.shape).astype(np.float32), rng.standard_normal((20, 40))
+    assert_same(program, values, [(values[0].T if transposed else values[0]) @ values[1]])
+
+
 def test_other_views_are_copied_for_a_call() -> None:
     f = GraphBuilder()
     a, b = f.input((60, 30), name="a"), f.input((30, 20), name="b")

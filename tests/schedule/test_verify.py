@@ -115,6 +115,7 @@ FAULTY: dict[str, tuple[LoopProgram, str]] = {
     ),
     "unrolled too far": (program(loop(Let("a", x), kind="unroll")), "a loop of extent 10 cannot be unrolled"),
     "no such kernel": (program(Call("fft", ("x",), ("t",))), "there is no kernel fft"),
+    "kernel of two dtypes": (program(Call("cumulative", ("n",), ("t",))), "gets buffers of dtypes float64, int64"),
     "call on a row buffer": (program(Call("host", ("x",), ("row",))), "row is local"),
     "index not checked": (program(loop(Let("a", Read("x", (Value("k"),), F)))), "the index k has not been checked"),
     "check of a float": (program(loop(Check("k", x, 10, 0))), "the index to check is not an integer"),

@@ -167,6 +167,7 @@ class Builder:
     def library_call(self, node: Node, kernel: str) -> None:
         if kernel == "matmul":
             inputs, attrs = matmul.fold_transposes(node, partial(views.transposed_source, self.definitions))
+            inputs = tuple(self.in_dtype(v, node.output.type.dtype) for v in inputs)
         else:
             inputs, attrs = node.inputs, dict(node.attrs)
         inputs = tuple(self.materialised(v) for v in inputs)
@@ -266,6 +267,15 @@ class Builder:
             self.refs, self.visited, self.memo = saved
         self.program.whole.add(self.program.root(var))
         return var
+
+    def in_dtype(self, var: Var, dtype: np.dtype) -> Var:
+        """`var` converted to a dtype, in a buffer of its own; itself where it has that dtype."""
+        if var.type.dtype == dtype:
+            return var
+        converted = Var(var.type.with_dtype(dtype), var.name)
+        index = self.variables(var.type.shape)
+        self.add(converted, index, cast(self.read(var, index), dtype), self.order(index))
+        return converted
 
     # ---- expressions ----------------------------------------------------------------------------------------------
 

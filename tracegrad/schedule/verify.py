@@ -14,7 +14,7 @@
  8. Parallel loops are outermost. What they accumulate in is declared or filled before them and named in `reduced`;
     every other buffer they write, local ones aside, is written and read at an index that is the iteration's own.
  9. Loops of kind "unroll" have a constant extent of at most 8.
-10. Calls name buffers that are not local, and kernels that exist.
+10. Calls name buffers that are not local, and kernels that exist; kernels other than `host` work in one dtype.
 """
 
 from __future__ import annotations
@@ -184,6 +184,9 @@ class _Verifier:
                 for name in outputs:
                     yield from self.write(name, scope)
                 yield from (f"{n} is local" for n in (*inputs, *outputs) if n in self.buffers and self.is_local(n))
+                dtypes = {self.buffers[n].dtype for n in (*inputs, *outputs) if n in self.buffers}
+                if kernel != "host" and len(dtypes) > 1:
+                    yield f"{kernel} gets buffers of dtypes {', '.join(sorted(map(str, dtypes)))}"
 
     def is_local(self, name: str) -> bool:
         return self.buffers[name].role == "local"
