@@ -25,7 +25,7 @@ __version__ = "0.1.0"
 # Names that are looked up on first use, so that `import tracegrad` costs little more than NumPy.
 _HOME = {
     **dict.fromkeys(("gradcheck", "gradgradcheck"), "tracegrad.autograd.check"),
-    **dict.fromkeys(("explain", "show"), "tracegrad.explain"),
+    **dict.fromkeys(("explain", "show"), "tracegrad.inspection"),
     **dict.fromkeys(
         "as_tensor zeros ones full empty eye arange linspace zeros_like ones_like full_like empty_like".split(),
         "tracegrad.ops.creation",
@@ -53,7 +53,7 @@ def __dir__() -> list[str]:
 if TYPE_CHECKING:
     from tracegrad import scipy
     from tracegrad.autograd.check import gradcheck, gradgradcheck
-    from tracegrad.explain import explain, show
+    from tracegrad.inspection import explain, show
 
 __all__ = [
     "Function",

@@ -23,9 +23,10 @@ UNARY_FLOAT += ["isnan", "isinf", "isfinite", "signbit", "deg2rad", "rad2deg", "
 BINARY_FLOAT = ["add", "subtract", "multiply", "divide", "floor_divide", "remainder", "fmod", "fmax", "fmin"]
 BINARY_FLOAT += ["copysign", "heaviside", *COMPARISONS, *LOGIC]
 UNARY_INT = ["negative", "positive", "absolute", "sign", "square", "reciprocal", "floor", "ceil", "trunc", "invert"]
-UNARY_INT += ["isnan", "isinf", "isfinite", "logical_not"]
+UNARY_INT += ["isnan", "isinf", "isfinite", "signbit", "logical_not"]
 BINARY_INT = ["add", "subtract", "multiply", "floor_divide", "remainder", "fmod", "maximum", "minimum", "fmax", "fmin"]
 BINARY_INT += ["bitwise_and", "bitwise_or", "bitwise_xor", "left_shift", "right_shift", *COMPARISONS, *LOGIC]
+UNARY_BOOL = ["logical_not", "invert", "absolute", "isnan", "isinf", "isfinite", "signbit"]
 BINARY_BOOL = ["add", "multiply", "maximum", "minimum", "fmax", "fmin", "bitwise_and", "bitwise_or", "bitwise_xor"]
 BINARY_BOOL += [*COMPARISONS, *LOGIC]
 
@@ -135,7 +136,7 @@ def test_integer_operations(dtype, rng):
 
 def test_bool_operations(rng):
     x, y = values(B1, rng)
-    for o, found in run(["logical_not", "invert", "absolute", "isnan", "isinf", "isfinite"], B1, [x]).items():
+    for o, found in run(UNARY_BOOL, B1, [x]).items():
         same(found, getattr(np, o)(x), o, x)
     for o, found in run(BINARY_BOOL, B1, [x, y]).items():
         same(found, getattr(np, o)(x, y), o, x, y)
@@ -234,7 +235,7 @@ def test_every_table_entry_is_tested():
     tested = {*UNARY_FLOAT, *BINARY_FLOAT, "maximum", "minimum", "clip", "zero_multiply", "power", "float_power"}
     assert set(FLOAT) <= tested
     assert set(INTEGER) <= {*UNARY_INT, *BINARY_INT, "clip", "zero_multiply", "power"}
-    bools = {*BINARY_BOOL, "logical_not", "invert", "absolute", "isnan", "isinf", "isfinite", "clip", "zero_multiply"}
+    bools = {*BINARY_BOOL, *UNARY_BOOL, "clip", "zero_multiply"}
     assert set(BOOL) <= bools | {"square", "floor", "ceil", "trunc"}
 
 

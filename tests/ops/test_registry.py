@@ -69,7 +69,7 @@ def recorded(function: Callable[..., Any], arrays: list[np.ndarray], keep: Calla
 
 
 # What stands for a user's Function in a graph, and has no meaning without one.
-OF_USERS = ("tracegrad.ops.call", "tracegrad.ops.host_call", "tracegrad.transforms.")
+OF_USERS = ("tracegrad.ops.call", "tracegrad.ops.host_call", "tracegrad.ops.once", "tracegrad.transforms.")
 
 
 def test_every_operation_has_samples():

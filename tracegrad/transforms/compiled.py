@@ -188,7 +188,7 @@ class CompiledFunction:
 
     def show(self, stage: str = "optimized", *args: Any, **kwargs: Any) -> str:
         """The text of a stage: trace, adjoint, optimized, schedule, llvm, asm; see `tg.show`."""
-        from tracegrad.explain import show_entry
+        from tracegrad.inspection import show_entry
 
         if args or kwargs:
             self(*args, **kwargs)

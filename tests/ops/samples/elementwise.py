@@ -27,7 +27,7 @@ UNARY: dict[str, tuple[float, float, bool]] = {
     "arctanh": (-0.9, 0.9, True), "deg2rad": (-180, 180, False), "rad2deg": (-4, 4, False), "floor": (0.1, 0.9, False),
     "ceil": (0.1, 0.9, False), "trunc": (0.1, 0.9, False), "rint": (0.1, 0.4, False), "erf": (-2, 2, True),
     "erfc": (-2, 2, True), "expit": (-4, 4, False), "conjugate": (-2, 2, True), "real": (-2, 2, True),
-    "imag": (-2, 2, True), "stop_gradient": (-2, 2, True),
+    "imag": (-2, 2, True), "stop_gradient": (-2, 2, True), "clone": (-2, 2, True),
 }  # fmt: skip
 # Operations without a derivative, and the kinds of dtype they take.
 PREDICATES_1 = {
@@ -74,7 +74,7 @@ def _unary(name: str) -> list[Sample]:
         Sample((SPECIAL,), smooth=False, id="special"),
         Sample((SPECIAL32,), smooth=False, id="special32"),
     ]
-    if name not in ("imag", "real", "conjugate", "stop_gradient"):
+    if name not in ("imag", "real", "conjugate", "stop_gradient", "clone"):
         samples.append(Sample((values((3,), low, high, np.float16),), smooth=False))
         samples += [Sample((np.array([1, 2, 3], dtype),), smooth=False) for dtype in (np.int64, np.int32, np.uint8)]
     if has_complex:
