@@ -3,6 +3,8 @@ interpreter does. All samples of an operation are one program, with an output fo
 
 from __future__ import annotations
 
+import inspect
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -14,6 +16,7 @@ from tracegrad.autograd.node import type_of
 from tracegrad.emit.llvm import has_scalars
 from tracegrad.function import Operation, registry
 from tracegrad.ir.graph import Graph
+from tracegrad.ir.lowering import Elementwise
 from tracegrad.passes.adjoint import adjoint
 from tracegrad.state import setting
 from tracegrad.tensor import Tensor
@@ -23,7 +26,6 @@ from tracegrad.transforms.program import Program
 OPERATIONS = [
     pytest.param(op, id=name) for name, op in sorted(registry.items()) if not op.__module__.startswith(OF_USERS)
 ]
-DIFFERENTIABLE = [p for p in OPERATIONS if p.values[0].differentiable]
 
 # Functions that compiled programs compute with polynomials of their own: (ulp in float64, ulp in float32).
 APPROXIMATE = {
@@ -77,36 +79,91 @@ def assert_close(found: np.ndarray, expected: np.ndarray, ulps: float, what: str
 
 
 @pytest.mark.parametrize("operation", OPERATIONS)
-def test_values(operation: type[Operation]) -> None:
+def test_values_and_first_derivatives(operation: type[Operation]) -> None:
     samples = samples_of(operation)
-    graph, arrays = packed(operation, samples)
+    graph, arguments = packed(operation, samples)
+    n_values = len(graph.outputs)
+    if operation.differentiable:
+        graph, cotangents = with_adjoint(graph)
+        arguments += cotangents
+    program = Program(graph)
     with np.errstate(all="ignore"):
-        found = iter(Program(graph)(*arrays))
-        for sample in samples:
-            for expected in map(np.asarray, as_tuple(operation.forward(*sample.args, **sample.attrs))):
-                accumulating = operation.name in ACCUMULATING
-                ulps = 16 if accumulating else ULPS if operation.name in APPROXIMATE else 0
-                if not has_scalars(expected.dtype):
-                    ulps = 0  # computed by NumPy here, too
-                result = next(found)
-                if operation.name in EITHER_ZERO:
-                    result, expected = result + 0, expected + 0  # makes -0.0 0.0
-                assert_close(result, expected, ulps, f"{operation.name} of {sample}", float(accumulating))
-    assert next(found, None) is None
+        found = program(*arguments)
+        check_values(operation, samples, found[:n_values])
+        if operation.differentiable:
+            for position, wanted in enumerate(program.interpret(*arguments)[n_values:]):
+                assert_close(found[n_values + position], wanted, 2048, f"gradient {position} of {graph}", 1.0)
 
 
-@pytest.mark.parametrize("operation", DIFFERENTIABLE)
-def test_first_derivatives(operation: type[Operation]) -> None:
-    graph, arrays = packed(operation, samples_of(operation))
+def with_adjoint(graph: Graph) -> tuple[Graph, list[np.ndarray]]:
+    """The graph with gradients in all inputs that can have one, and cotangents for its results."""
     wrt = [i for i, v in enumerate(graph.inputs) if v.type.inexact]
     seeds = [i for i, v in enumerate(graph.outputs) if v.type.inexact]
-    joint, _ = adjoint(graph, wrt, seeds)
     generator = np.random.default_rng(0)
     types = [graph.outputs[i].type for i in seeds]
-    cotangents = [np.asarray(generator.uniform(-2, 2, t.shape)).astype(t.dtype) for t in types]
-    program = Program(joint)
+    joint, _ = adjoint(graph, wrt, seeds)
+    return joint, [np.asarray(generator.uniform(-2, 2, t.shape)).astype(t.dtype) for t in types]
+
+
+def check_values(operation: type[Operation], samples: list[Sample], found: Sequence[np.ndarray]) -> None:
+    results = iter(found)
+    for sample in samples:
+        for expected in map(np.asarray, as_tuple(operation.forward(*sample.args, **sample.attrs))):
+            accumulating = operation.name in ACCUMULATING
+            ulps = 16 if accumulating else ULPS if operation.name in APPROXIMATE else 0
+            if not has_scalars(expected.dtype):
+                ulps = 0  # computed by NumPy here, too
+            result = next(results)
+            if operation.name in EITHER_ZERO:
+                result, expected = result + 0, expected + 0  # makes -0.0 0.0
+            assert_close(result, expected, ulps, f"{operation.name} of {sample}", float(accumulating))
+    assert next(results, None) is None
+
+
+NUMBERS = [np.dtype(c) for c in "?bBhHiIqQfd"]
+MIXED = ["?q", "bB", "qQ", "hf", "qf", "Qd", "Bd", "fd", "?f", "iQ"]  # dtypes of two operands
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("operation", [p for p in OPERATIONS if isinstance(p.values[0].lower, Elementwise)])
+def test_elementwise_operations_in_every_dtype(operation: type[Operation]) -> None:
+    """All real dtypes that NumPy takes, at the ends of their range, at zeros, infinities and NaN."""
+    if operation.name == "cast":  # has attributes, and the samples go through all of them
+        return
+    samples = []
+    for dtypes in [d * n for d in ([t] for t in NUMBERS) for n in (1, 2, 3)] + [list(map(np.dtype, m)) for m in MIXED]:
+        operands = tuple(_extremes(d, seed) for seed, d in enumerate(dtypes))
+        if operation.name in ("where", "replaced"):
+            operands = (operands[0].astype(bool), *operands[1:])
+        if len(operands) == _arity(operation) and _accepts(operation, operands):
+            samples.append(Sample(operands))
+    graph, arrays = packed(operation, samples)
     with np.errstate(all="ignore"):
-        expected = program.interpret(*arrays, *cotangents)
-        found = program(*arrays, *cotangents)
-    for position, (a, b) in enumerate(zip(found, expected, strict=True)):
-        assert_close(a, b, 2048, f"output {position} of {joint}", 1.0)
+        check_values(operation, samples, Program(graph)(*arrays))
+
+
+def _extremes(dtype: np.dtype, seed: int) -> np.ndarray:
+    generator = np.random.default_rng(seed)
+    if dtype.kind == "b":
+        return generator.integers(0, 2, 24).astype(bool)
+    if dtype.kind == "f":
+        special = generator.choice([0.0, -0.0, np.inf, -np.inf, np.nan, 1.0, -1.0, 2.0], 12)
+        return np.concatenate([generator.uniform(-3, 3, 12), special]).astype(dtype)
+    ends = np.iinfo(dtype)
+    pool = [0, 1, 2, 3, 5, 7, ends.max, ends.min, *([-1, -2, -7] if dtype.kind == "i" else [])]
+    return generator.choice(np.array(pool, dtype), 24)
+
+
+def _arity(operation: type[Operation]) -> int:
+    ufunc = getattr(operation, "ufunc", None)
+    return ufunc.nin if ufunc is not None else len(inspect.signature(operation.forward).parameters)
+
+
+def _accepts(operation: type[Operation], operands: tuple[np.ndarray, ...]) -> bool:
+    """Whether NumPy computes the operation on these dtypes."""
+    try:
+        with np.errstate(all="ignore"):
+            operation.forward(*operands)
+    except (TypeError, ValueError):
+        return False
+    return True
