@@ -22,6 +22,7 @@ from tracegrad.ops import (
     norms,
     padding,
     power,
+    random_bits,
     reduction,
     repeating,
     rounding,
@@ -34,6 +35,7 @@ from tracegrad.ops import (
     statistics,
     stop,
     trigonometric,
+    windows,
 )
 
 # These two read the tables that the families above have filled.
