@@ -21,7 +21,7 @@ from tests.emit.vecmath_kernels import NAMES, kernels
 
 TYPICAL = {  # the range timed; the others take (-3, 3)
     "log": (0.1, 10), "log2": (0.1, 10), "log10": (0.1, 10), "log1p": (-0.5, 5), "sqrt": (0, 10), "pow": (0.1, 5),
-    "arcsin": (-1, 1), "arccos": (-1, 1), "arctanh": (-0.99, 0.99), "arccosh": (1, 10),
+    "arcsin": (-1, 1), "arccos": (-1, 1), "arctanh": (-0.99, 0.99), "arccosh": (1, 10), "ndtri": (0, 1),
 }  # fmt: skip
 
 

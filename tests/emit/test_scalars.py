@@ -10,6 +10,7 @@ from tracegrad.emit.int_scalars import INTEGER
 from tracegrad.emit.scalars import BOOL
 from tracegrad.errors import TracegradError
 from tracegrad.ir.index import variable
+from tracegrad.ir.threefry import threefry
 from tracegrad.schedule.loops import Apply, Cast, Let, Literal, Loop, Store
 
 I = (variable("i"),)
@@ -234,7 +235,7 @@ def test_unknown_operations_are_refused():
 def test_every_table_entry_is_tested():
     tested = {*UNARY_FLOAT, *BINARY_FLOAT, "maximum", "minimum", "clip", "zero_multiply", "power", "float_power"}
     assert set(FLOAT) <= tested
-    assert set(INTEGER) <= {*UNARY_INT, *BINARY_INT, "clip", "zero_multiply", "power"}
+    assert set(INTEGER) <= {*UNARY_INT, *BINARY_INT, "clip", "zero_multiply", "power", "random_bits"}
     bools = {*BINARY_BOOL, *UNARY_BOOL, "clip", "zero_multiply"}
     assert set(BOOL) <= bools | {"square", "floor", "ceil", "trunc"}
 
@@ -257,3 +258,18 @@ def test_names_hold_values_of_their_dtype(rng):
     halved = Store("y", I, op("multiply", name("wide"), Literal(0.5, F8)))
     p = program({"x": ("i2", 20)}, {"y": (F8, 20)}, Loop("i", 20, (let, halved)))
     np.testing.assert_array_equal(compile_program(p)(x)[0], x * 0.5)
+
+
+def test_random_bits_are_those_of_the_published_generator(rng):
+    """The known answers of Random123 1.14 (kat_vectors, threefry2x32, 20 rounds), and NumPy's arithmetic elsewhere."""
+    known = [
+        ((0, 0), (0, 0), (0x6B200159, 0x99BA4EFE)),
+        ((0xFFFFFFFF,) * 2, (0xFFFFFFFF,) * 2, (0x1CB996FC, 0xBB002BE7)),
+        ((0x243F6A88, 0x85A308D3), (0x13198A2E, 0x03707344), (0xC4923A9C, 0x483DF7A0)),
+    ]
+    counters, keys, expected = (np.array([a | b << 32 for a, b in column], "u8") for column in zip(*known))
+    random = rng.integers(0, 2**64, (2, 100), np.uint64)
+    keys, counters = np.concatenate([keys, random[0]]), np.concatenate([counters, random[1]])
+    bits = run(["random_bits"], np.dtype("u8"), [keys, counters])["random_bits"]
+    np.testing.assert_array_equal(bits[:3], expected)
+    np.testing.assert_array_equal(threefry(keys, counters), bits)

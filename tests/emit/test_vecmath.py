@@ -40,6 +40,15 @@ def log1pexp(a, b):
     return max(a, b) + MP.log1p(MP.exp(-abs(a - b)))
 
 
+def quantile(p):
+    """The standard normal quantile: Newton's steps from SciPy's value, on the side where no digits are lost."""
+    tail = min(p, 1 - p)
+    x = MP.mpf(float(scipy.special.ndtri(float(tail))))
+    for _ in range(4):
+        x -= (MP.ncdf(x) - tail) / MP.npdf(x)
+    return x if p < 0.5 else -x
+
+
 WIDE = ("log2", -1074, 1023)
 ANGLES = (((-10, 10),), ((-1e5, 1e5),), (("log2", -1074, 30),))
 UNIT = (((-1, 1),), (("log2", -1074, 0),), ((0.49, 0.51),), ((0.99, 1),))
@@ -89,6 +98,7 @@ CASES = {
     # where log1p(exp(-|a - b|)) does not cancel against a negative maximum; see test_logaddexp_cancels
     "logaddexp": Case(log1pexp, (((0, 30), (0, 30)), (("+log2", -30, 9), ("+log2", -30, 9))), 1.7, 1.7),
     "hypot": Case(MP.hypot, PLANE, 0.51, 0.51),
+    "ndtri": Case(quantile, (((1e-6, 1),), ((0.4, 0.6),), (("+log2", -1074, -1),)), 4.5, 0.6),
 }
 
 

@@ -30,8 +30,8 @@ OPERATIONS = [
 # Functions that compiled programs compute with polynomials of their own: (ulp in float64, ulp in float32).
 APPROXIMATE = {
     "arccos", "arccosh", "arcsin", "arcsinh", "arctan", "arctan2", "arctanh", "cbrt", "cos", "cosh", "erf", "erfc",
-    "exp", "exp2", "expit", "expm1", "hypot", "log", "log10", "log1p", "log2", "logaddexp", "power", "sin", "sinh",
-    "tan", "tanh",
+    "exp", "exp2", "expit", "expm1", "hypot", "log", "log10", "log1p", "log2", "logaddexp", "ndtri", "power", "sin",
+    "sinh", "tan", "tanh",
 }  # fmt: skip
 ULPS = 4  # both NumPy and the emitter round to within two
 # Operations whose choice between two equal zeros NumPy does not promise (it depends on the machine), and we do not.

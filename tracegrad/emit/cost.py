@@ -43,4 +43,4 @@ def _weight(e: object) -> int:
         return 0
     if e.op in _CHEAP or e.dtype.kind == "b":
         return 1
-    return 6 if e.op in _MEDIUM else 80 if e.op in _SCALAR else 15
+    return 6 if e.op in _MEDIUM else 80 if e.op in _SCALAR or e.op == "random_bits" else 15

@@ -9,7 +9,8 @@ import llvmlite.ir as ir
 import numpy as np
 
 from tracegrad.emit.casts import cast
-from tracegrad.emit.llvm import F64, I1, alloca, counted_loop, i64, intrinsic
+from tracegrad.emit.llvm import F64, I1, I32, I64, alloca, counted_loop, i64, intrinsic
+from tracegrad.ir.threefry import PARITY, ROTATIONS, ROUNDS
 
 B: TypeAlias = ir.IRBuilder
 V: TypeAlias = ir.Value
@@ -176,6 +177,21 @@ def right_shift(b: B, x: V, y: V, signed: bool) -> V:
     return b.ashr(x, count) if signed else b.select(inside, b.lshr(x, count), _number(x, 0))
 
 
+def random_bits(b: B, key: V, counter: V, signed: bool) -> V:
+    """Threefry2x32 on the words of two 64-bit integers, as `tracegrad.ops.random_bits` describes it."""
+    keys = [b.trunc(key, I32), b.trunc(b.lshr(key, _number(key, 32)), I32)]
+    keys.append(b.xor(b.xor(keys[0], keys[1]), ir.Constant(I32, PARITY)))
+    x = b.add(b.trunc(counter, I32), keys[0])
+    y = b.add(b.trunc(b.lshr(counter, _number(counter, 32)), I32), keys[1])
+    for turn in range(ROUNDS // 4):
+        for rotation in ROTATIONS[turn % 2]:
+            x = b.add(x, y)
+            y = b.xor(b.or_(b.shl(y, _number(y, rotation)), b.lshr(y, _number(y, 32 - rotation))), x)
+        x = b.add(x, keys[(turn + 1) % 3])
+        y = b.add(y, b.add(keys[(turn + 2) % 3], _number(y, turn + 1)))
+    return b.or_(b.zext(x, I64), b.shl(b.zext(y, I64), i64(32)))
+
+
 def isnan(b: B, x: V, signed: bool) -> V:
     return ir.Constant(I1, 0)
 
@@ -193,7 +209,7 @@ INTEGER: dict[str, Callable[..., V]] = {
     for f in (
         add, subtract, multiply, negative, positive, absolute, sign, square, reciprocal, floor_divide, remainder, fmod,
         power, maximum, minimum, clip, zero_multiply, bitwise_and, bitwise_or, bitwise_xor, invert, left_shift,
-        right_shift, isnan, isfinite, signbit,
+        right_shift, random_bits, isnan, isfinite, signbit,
     )
 }  # fmt: skip
 INTEGER.update(fmax=maximum, fmin=minimum, isinf=isnan, floor=positive, ceil=positive, trunc=positive)

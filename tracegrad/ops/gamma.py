@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from tracegrad.function import Operation
+from tracegrad.ir.lowering import Elementwise
 from tracegrad.ir.types import Type
 from tracegrad.ops.arithmetic import add, chain, multiply, sign, square, subtract
 from tracegrad.ops.base import broadcast_shapes, result_dtype
@@ -94,6 +95,7 @@ class Ndtri(SpecialOperation):
     """The quantile function of the standard normal distribution."""
 
     name = "ndtri"
+    lower = Elementwise("ndtri")
     saves = ("y",)
 
     @staticmethod

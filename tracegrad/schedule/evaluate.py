@@ -14,6 +14,7 @@ import numpy as np
 from tracegrad.errors import TracegradError
 from tracegrad.ir.dims import evaluate as evaluate_dim
 from tracegrad.ir.index import Affine, Bound, Index, Quotient
+from tracegrad.ir.threefry import threefry
 from tracegrad.schedule.identity import identity
 from tracegrad.schedule.loops import (
     Apply,
@@ -48,7 +49,7 @@ def _special(name: str) -> Callable[..., Any] | None:
     return getattr(importlib.import_module("scipy.special"), name, None)
 
 
-_OTHER_NAMES = {"abs": np.absolute, "zero_multiply": _zero_multiply}
+_OTHER_NAMES = {"abs": np.absolute, "zero_multiply": _zero_multiply, "random_bits": threefry}
 
 
 def evaluate(

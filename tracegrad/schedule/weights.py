@@ -26,6 +26,7 @@ _WEIGHTS = {
     **dict.fromkeys(("divide", "sqrt", "reciprocal"), 4),
     **dict.fromkeys(("floor_divide", "remainder", "fmod"), 8),
     "power": 40,
+    "random_bits": 60,
 }  # fmt: skip
 _TRANSCENDENTAL = 14
 

@@ -6,7 +6,7 @@ accuracy and the method of each.
 
 from __future__ import annotations
 
-from tracegrad.emit.vecmath import erf, exp_log, hyperbolic, inverse_trig, power, trig
+from tracegrad.emit.vecmath import erf, exp_log, hyperbolic, inverse_trig, power, quantile, trig
 from tracegrad.emit.vecmath.registry import ENTRIES, emit
 
 FUNCTIONS: frozenset[str] = frozenset(ENTRIES)
