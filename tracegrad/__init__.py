@@ -32,6 +32,7 @@ _HOME = {
     ),
     **dict.fromkeys("rand randn manual_seed".split(), "tracegrad.ops.random_tensors"),
     **dict.fromkeys("stack concatenate where".split(), "numpy"),
+    **dict.fromkeys("scan fori_loop while_loop map cond switch".split(), "tracegrad.control"),
 }
 _MODULES = ("scipy", "nn")
 
@@ -53,6 +54,7 @@ def __dir__() -> list[str]:
 if TYPE_CHECKING:
     from tracegrad import scipy
     from tracegrad.autograd.check import gradcheck, gradgradcheck
+    from tracegrad.control import cond, fori_loop, map, scan, switch, while_loop
     from tracegrad.inspection import explain, show
 
 __all__ = [
@@ -60,21 +62,27 @@ __all__ = [
     "Tensor",
     "TracegradError",
     "autograd",
+    "cond",
     "eager",
     "enable_grad",
     "errors",
     "explain",
+    "fori_loop",
     "grad",
     "gradcheck",
     "gradgradcheck",
     "is_grad_enabled",
     "jit",
+    "map",
     "no_grad",
     "ops",
+    "scan",
     "scipy",
     "set_grad_enabled",
     "show",
     "stop_gradient",
+    "switch",
     "tensor",
     "value_and_grad",
+    "while_loop",
 ]

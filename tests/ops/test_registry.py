@@ -68,8 +68,11 @@ def recorded(function: Callable[..., Any], arrays: list[np.ndarray], keep: Calla
     return graph, [c._value() if isinstance(c, Tensor) else c for c in captured]
 
 
-# What stands for a user's Function in a graph, and has no meaning without one.
-OF_USERS = ("tracegrad.ops.call", "tracegrad.ops.host_call", "tracegrad.ops.once", "tracegrad.transforms.")
+# What stands for a user's Function, loop or branch in a graph, and has no meaning without one.
+OF_USERS = (
+    "tracegrad.ops.call", "tracegrad.ops.host_call", "tracegrad.ops.loops.", "tracegrad.ops.mapped",
+    "tracegrad.ops.once", "tracegrad.transforms.",
+)  # fmt: skip
 
 
 def test_every_operation_has_samples():

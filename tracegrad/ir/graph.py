@@ -1,7 +1,7 @@
 """Graphs: frozen straight-line programs whose nodes are applications of operations.
 
 A value is a `Var`; it is defined once, by the graph's inputs or by one node. A node may own body graphs (a user
-Function's forward, later loops and branches); a body sees only its own inputs, so a graph is closed.
+Function's forward, loops and branches); a body sees only its own inputs, so a graph is closed.
 """
 
 from __future__ import annotations
@@ -90,6 +90,13 @@ class Graph:
         for var in self._reads():
             counts[var] = counts.get(var, 0) + 1
         return counts
+
+    def all_nodes(self) -> Iterator[Node]:
+        """The nodes, and those of their bodies."""
+        for node in self.nodes:
+            yield node
+            for body in node.bodies:
+                yield from body.all_nodes()
 
     def _reads(self) -> Iterator[Var]:
         for node in self.nodes:

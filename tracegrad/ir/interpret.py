@@ -73,7 +73,7 @@ def _symbol_name(dim: Any) -> str | None:
 def run_node(node: Node, inputs: Sequence[Any], sizes: Mapping[str, int] = NO_SIZES) -> tuple[Any, ...]:
     """The results of one node, as arrays (Python numbers where weak)."""
     if node.bodies and node.op.lower is None:
-        results: Any = node.op.run_bodies(node, inputs)
+        results: Any = node.op.run_bodies(node, inputs, sizes)
     else:
         attrs = {k: concrete(v, sizes) for k, v in node.attrs.items()} if sizes else node.attrs
         results = node.op.forward(*inputs, **attrs)

@@ -6,7 +6,8 @@
     or ndarrays, never a Tensor or a value of a graph.
  4. The outputs of a built-in operation have exactly the types its `infer` gives for the inputs and attributes.
  5. The dimensions of a type are non-negative integers or Dims; every symbol in them is one of the inputs' dimensions
-    (or of the inputs of a graph around this one), so that a call knows its value.
+    (or of the inputs of a graph around this one), so that a call knows its value, or bound by the node that owns the
+    graph (`bound_symbols`).
  6. Only 0-d values are weak.
  7. Bodies are graphs for which all this holds too; they see their own inputs alone. Where a Function has one body and
     no other rule (`check_bodies`), the body's inputs and outputs have the types of the node's.
@@ -80,8 +81,9 @@ def _graph_faults(graph: Graph, outer_symbols: frozenset[str]) -> Iterator[Fault
                 yield node, message
         for message in _node_faults(node):
             yield node, message
+        inner = bound | node.op.bound_symbols(node) if hasattr(node.op, "bound_symbols") else bound
         for body in node.bodies:
-            yield from _graph_faults(body, bound)
+            yield from _graph_faults(body, inner)
     for var in graph.outputs:
         if var not in defined:
             yield graph, f"returns {var}, which is not defined"

@@ -18,6 +18,7 @@ from tracegrad.ops import (
     indexing,
     joining,
     linalg,
+    loops,
     nan_reductions,
     norms,
     padding,

@@ -14,7 +14,7 @@ from tracegrad.autograd.node import as_tensor
 from tracegrad.errors import AutogradError, LeavesFunctionBody
 from tracegrad.function import Operation
 from tracegrad.ir.graph import Node
-from tracegrad.ir.interpret import interpret
+from tracegrad.ir.interpret import NO_SIZES, interpret
 from tracegrad.ir.types import Type
 from tracegrad.state import setting, state
 from tracegrad.tensor import Tensor
@@ -107,8 +107,8 @@ class Call(Operation):
                 yield f"the body's {what} have other types than the node's"
 
     @staticmethod
-    def run_bodies(node: Node, inputs: Sequence[Any]) -> tuple[Any, ...]:
-        return interpret(node.bodies[0], inputs)
+    def run_bodies(node: Node, inputs: Sequence[Any], sizes: Mapping[str, int] = NO_SIZES) -> tuple[Any, ...]:
+        return interpret(node.bodies[0], inputs, sizes)
 
     @staticmethod
     def backward_symbolic(

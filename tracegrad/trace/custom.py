@@ -15,6 +15,7 @@ from tracegrad.ir.graph import NO_ATTRS, Graph, Node, Var
 from tracegrad.ops.call import Call, CallRecord, Ref, map_leaves
 from tracegrad.ops.creation import dimension
 from tracegrad.ops.host_call import HostCall, HostForward, dirty_in_trace
+from tracegrad.ops.loops import Region
 from tracegrad.ops.operands import guarded_int
 from tracegrad.ops.stop import StopGradient
 from tracegrad.state import setting, state
@@ -210,6 +211,8 @@ class SymbolicNode(BackwardNode):
 
 
 def _layout(node: Node) -> tuple[int | None, ...]:
+    if issubclass(node.op, Region):
+        return tuple(range(len(node.outputs)))
     return node.attrs["record"].outputs if node.op is Call else node.attrs["function"].outputs
 
 

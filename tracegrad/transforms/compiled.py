@@ -89,7 +89,7 @@ def depends_on_contents(recording: Recording, environment: Environment) -> bool:
     if not environment.arrays:
         return False
     small = sum(a.size for a in environment.arrays.values()) <= 10_000
-    constants = (n for n in recording.graph.nodes if n.name == "constant")
+    constants = (n for n in recording.graph.all_nodes() if n.name == "constant")
     return small or any(not n.attrs["weak"] for n in constants)
 
 

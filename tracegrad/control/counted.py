@@ -1,0 +1,262 @@
+"""Loops that are counted: `scan` and `fori_loop`."""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from tracegrad import tree
+from tracegrad.control.carry import as_type, check_structure, join_types, leaf_names, type_of
+from tracegrad.errors import ArgumentError, ShapeError
+from tracegrad.ir.dims import Dim, DimLike, symbol
+from tracegrad.ir.graph import Graph
+from tracegrad.ir.types import Type
+from tracegrad.ops.loops import Scan, Sized, Weaken
+from tracegrad.ops.loops.scan import output_types, with_tape
+from tracegrad.ops.operands import positions
+from tracegrad.state import setting, state
+from tracegrad.tensor import Tensor
+from tracegrad.trace.loops import Recorded, as_traced, depth, emit_region, lift_leaf, record_body
+from tracegrad.trace.tracer import Trace
+
+ATTEMPTS = 4  # recordings of a body until the types of its carry agree; each raises one leaf's type
+
+
+def scan(
+    f: Callable[[Any, Any], tuple[Any, Any]],
+    init: Any,
+    xs: Any = None,
+    length: int | None = None,
+    reverse: bool = False,
+    unroll: int = 1,
+) -> tuple[Any, Any]:
+    """`carry, y = f(carry, x)` for each x along the first axis of `xs`; the last carry, and the ys stacked.
+
+    init, xs:  arrays and numbers, or trees of them. With `xs=None`, f receives None and `length` says how often.
+    reverse:   go through xs from the end; ys stand at the positions of their xs.
+    unroll:    how many steps the compiled loop takes at once; a hint that changes no result.
+
+    The carry keeps its structure, shapes and dtypes; a Python number takes the dtype it becomes. Raises ShapeError,
+    DTypeError or ArgumentError that names the leaf which does not; ShapeError for xs of different lengths.
+    The signature is that of jax.lax.scan.
+    """
+    leaves, spec = tree.flatten(xs)
+    size = _length(leaves, length)
+    trace = state.trace
+    if trace is None:
+        return _eager(f, init, leaves, spec, operator.index(size), reverse)  # type: ignore[arg-type]
+    return traced_scan(trace, f, init, (leaves, spec), size, reverse, unroll)
+
+
+def _length(leaves: Sequence[Any], length: Any) -> DimLike:
+    """The number of steps."""
+    found: dict[DimLike, None] = {}
+    for leaf in leaves:
+        shape = type_of(leaf).shape
+        if not shape:
+            raise ShapeError(
+                "scan runs along the first axis of xs, but a leaf of xs is a single number",
+                fix="put it into an array with one element per step, or use it from outside the body",
+            )
+        found[shape[0]] = None
+    if length is not None:
+        found[length if isinstance(length, Dim) else operator.index(length)] = None
+    if not found:
+        raise ArgumentError("scan needs xs or a length", fix="pass length=…, the number of steps")
+    if len(found) > 1:
+        raise ShapeError(
+            f"scan was given different numbers of steps: {', '.join(map(str, found))}",
+            fix="all leaves of xs need first axes of one size, which is `length` if that is given",
+        )
+    (size,) = found
+    if isinstance(size, int) and size < 0:
+        raise ArgumentError(f"scan cannot run {size} steps", fix="pass a length of 0 or more")
+    return size
+
+
+# ---- eager --------------------------------------------------------------------------------------------------------
+
+
+def _eager(f: Any, init: Any, leaves: list[Any], spec: Any, length: int, reverse: bool) -> tuple[Any, Any]:
+    carry, former = init, tree.flatten(init)
+    names = leaf_names(init)
+    stacked: list[Any] = [None] * length
+    y_spec = None
+    for t in range(length - 1, -1, -1) if reverse else range(length):
+        x = tree.unflatten(spec, [leaf[t] for leaf in leaves])
+        carry, y = _pair(f(carry, x))
+        current = tree.flatten(carry)
+        check_structure("scan", former[1], current[1])
+        join_types("scan", names, list(map(type_of, former[0])), list(map(type_of, current[0])))
+        former = current
+        stacked[t], y_spec = tree.flatten(y)
+    if not length:
+        return carry, _nothing(f, init, leaves, spec)
+    return carry, tree.unflatten(y_spec, [_stack(column) for column in zip(*stacked, strict=True)])
+
+
+def _pair(result: Any) -> tuple[Any, Any]:
+    if not isinstance(result, tuple) or len(result) != 2:
+        raise ArgumentError(
+            f"the body of scan returned a {type(result).__name__}, not a pair (carry, y)",
+            fix="return carry, y; y may be None",
+        )
+    return result
+
+
+def _stack(column: Sequence[Any]) -> Any:
+    if any(isinstance(c, Tensor) for c in column):
+        from tracegrad.ops.joining import stack
+
+        return stack([c if isinstance(c, Tensor) else np.asarray(c) for c in column])
+    return np.stack([np.asarray(c) for c in column])
+
+
+def _nothing(f: Any, init: Any, leaves: list[Any], spec: Any) -> Any:
+    """The ys of no steps: arrays without elements, of the types a step would give."""
+    carries, carry_spec = tree.flatten(init)
+    types = [*map(type_of, carries), *(Type(type_of(x).dtype, type_of(x).shape[1:]) for x in leaves)]
+
+    def step(*values: Any) -> Any:
+        carry, x = list(values[: len(carries)]), list(values[len(carries) :])
+        return _pair(f(tree.unflatten(carry_spec, carry), tree.unflatten(spec, x)))[1]
+
+    flat = tree.flatten((0,) * len(types))[1]
+    recorded = record_body(Trace("scan"), step, types, flat, [""] * len(types), "scan")
+    return tree.unflatten(recorded.spec, [np.empty((0, *v.type.shape), v.type.dtype) for v in recorded.outputs])
+
+
+# ---- traced -------------------------------------------------------------------------------------------------------
+
+
+def traced_scan(
+    trace: Trace, f: Any, init: Any, xs: tuple[list[Any], Any], length: DimLike, reverse: bool, unroll: int,
+    what: str = "scan",
+) -> tuple[Any, Any]:  # fmt: skip
+    """Record the loop as one node; the last carry and the stacked ys."""
+    leaves, spec = tree.flatten(init)
+    carry = [as_traced(trace, leaf, what) for leaf in leaves]
+    elements = [_element(trace, x, what) for x in xs[0]]
+    recorded, types = _record(trace, f, carry, spec, elements, xs[1], leaf_names(init), what)
+    carry_spec, y_spec = recorded.spec.children()
+    n_carry = len(types)
+    with setting(trace=recorded.trace):
+        final = [as_type(Tensor._traced(recorded.trace, v), t) for v, t in zip(recorded.outputs, types, strict=False)]
+        outputs = (*map(recorded.trace.lift, final), *recorded.outputs[n_carry:])
+    graph, captured = recorded.finish(outputs)
+    n_ys = len(outputs) - n_carry
+    body = with_tape(graph, n_carry)
+    attrs = {
+        "length": length, "reverse": bool(reverse), "n_carry": n_carry, "n_xs": len(elements), "unroll": int(unroll)
+    }  # fmt: skip
+    sources = [*(as_type(c, t) for c, t in zip(carry, types, strict=True)), *xs[0], *captured]
+    results = list(emit_region(trace, Scan, sources, output_types(body, n_carry, length), attrs, (body,)))
+    ys = results[n_carry : n_carry + n_ys]
+    return tree.unflatten(carry_spec, results[:n_carry]), tree.unflatten(y_spec, ys)
+
+
+def _element(trace: Trace, x: Any, what: str) -> Type:
+    type = lift_leaf(trace, x, what).type
+    return Type(type.dtype, type.shape[1:])
+
+
+def _record(
+    trace: Trace, f: Any, carry: list[Tensor], spec: Any, elements: list[Type], x_spec: Any, names: list[str], what: str
+) -> tuple[Recorded, tuple[Type, ...]]:
+    """The body, recorded with types of the carry that it keeps."""
+    types = tuple(c.type for c in carry)
+    both = tree.flatten((tree.unflatten(spec, [0] * len(types)), tree.unflatten(x_spec, [0] * len(elements))))[1]
+    labels = [*(f"c{i}" for i in range(len(types))), *(f"x{i}" for i in range(len(elements)))]
+    for _ in range(ATTEMPTS):
+        recorded = record_body(trace, lambda c, x: _pair(f(c, x)), (*types, *elements), both, labels, what)
+        check_structure(what, spec, recorded.spec.children()[0])
+        wanted = join_types(what, names, types, [v.type for v in recorded.outputs[: len(types)]])
+        if wanted == types:
+            return recorded, types
+        types = wanted
+    raise ArgumentError(
+        f"the dtypes of the carry of {what} do not settle", fix="start with NumPy scalars or arrays, np.float64(0.0)"
+    )
+
+
+# ---- fori_loop ----------------------------------------------------------------------------------------------------
+
+
+def fori_loop(lower: Any, upper: Any, body_fun: Callable[[Any, Any], Any], init_val: Any) -> Any:
+    """`val = body_fun(i, val)` for i in range(lower, upper); the last val.
+
+    The bounds may be computed values: then the number of steps is known when the program runs, and gradients go
+    through it all the same. Raises as `scan` does for a val that changes its structure, shapes or dtypes. The
+    signature is that of jax.lax.fori_loop.
+    """
+    trace = state.trace
+    if trace is None:
+        return _eager_fori(int(lower), int(upper), body_fun, init_val)
+    known = [operator.index(b) if not isinstance(b, Tensor | Dim) else b for b in (lower, upper)]
+    if not any(isinstance(b, Tensor) for b in known):
+        length = known[1] - known[0]
+        if isinstance(length, int):
+            length = max(length, 0)
+        return _traced_fori(trace, known[0], length, body_fun, init_val)
+    return _computed_fori(trace, known[0], known[1], body_fun, init_val)
+
+
+def _eager_fori(lower: int, upper: int, body_fun: Any, val: Any) -> Any:
+    names = leaf_names(val)
+    former = tree.flatten(val)
+    for i in range(lower, upper):
+        val = body_fun(i, val)
+        current = tree.flatten(val)
+        check_structure("fori_loop", former[1], current[1])
+        join_types("fori_loop", names, list(map(type_of, former[0])), list(map(type_of, current[0])))
+        former = current
+    return val
+
+
+def _traced_fori(trace: Trace, lower: Any, length: DimLike, body_fun: Any, init_val: Any) -> Any:
+    steps = positions(length)
+    if not isinstance(lower, int) or lower != 0:
+        steps = steps + lower
+
+    def step(val: Any, i: Any) -> tuple[Any, None]:
+        return body_fun(Weaken.apply(i), val), None
+
+    xs = tree.flatten(steps)
+    return traced_scan(trace, step, init_val, xs, length, False, 1, "fori_loop")[0]
+
+
+def _computed_fori(trace: Trace, lower: Any, upper: Any, body_fun: Any, init_val: Any) -> Any:
+    from tracegrad.ops.casting import astype
+
+    for bound in (lower, upper):
+        if isinstance(bound, Tensor) and (bound.dtype.kind not in "iu" or bound.shape):
+            raise ArgumentError(
+                f"a bound of fori_loop is {bound.type}, not one integer", fix="convert it with .astype(int)"
+            )
+    count = astype(upper - lower, np.int64)
+    # the first number and the initial values enter the sized part as its inputs
+    leaves, spec = tree.flatten(init_val)
+
+    def inside(*values: Any) -> Any:
+        inner = state.trace
+        assert inner is not None
+        return _traced_fori(inner, values[0], symbol(name), body_fun, tree.unflatten(spec, list(values[1:])))
+
+    name = f"steps{depth(trace)}"
+    first = Tensor._traced(trace, trace.lift(np.int64(lower))) if isinstance(lower, int) else astype(lower, np.int64)
+    given = [first, *(as_traced(trace, leaf, "fori_loop") for leaf in leaves)]
+    types = [g.type for g in given]
+    flat = tree.flatten((0,) * len(types))[1]
+    labels = ["lower", *(f"c{i}" for i in range(len(leaves)))]
+    recorded = record_body(trace, inside, types, flat, labels, "fori_loop")
+    graph, captured = recorded.finish(recorded.outputs)
+    results = emit_sized(trace, count, [*given, *captured], graph, name)
+    return tree.unflatten(recorded.spec, list(results))
+
+
+def emit_sized(trace: Trace, count: Any, sources: Sequence[Any], body: Graph, name: str) -> tuple[Tensor, ...]:
+    """A node in whose body the symbol `name` stands for `count`."""
+    return emit_region(trace, Sized, [count, *sources], [v.type for v in body.outputs], {"symbol": name}, (body,))

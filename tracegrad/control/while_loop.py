@@ -1,0 +1,101 @@
+"""`while_loop`: as many steps as a condition on the carry says."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from tracegrad import tree
+from tracegrad.control.carry import as_type, check_structure, join_types, leaf_names, type_of
+from tracegrad.control.counted import ATTEMPTS
+from tracegrad.errors import ArgumentError
+from tracegrad.ir.graph import Var
+from tracegrad.ir.types import Type
+from tracegrad.ops.casting import astype
+from tracegrad.ops.loops import While
+from tracegrad.ops.loops.while_loop import COUNT
+from tracegrad.state import setting, state
+from tracegrad.tensor import Tensor
+from tracegrad.trace.loops import Recorded, as_traced, emit_region, record_body
+from tracegrad.trace.tracer import Trace
+
+WHAT = "while_loop"
+
+
+def while_loop(cond_fun: Callable[[Any], Any], body_fun: Callable[[Any], Any], init_val: Any) -> Any:
+    """`val = body_fun(val)` while `cond_fun(val)` holds; the last val.
+
+    init_val is an array or number or a tree of them, which keeps its structure, shapes and dtypes (a Python number
+    takes the dtype it becomes); `cond_fun` gives one bool. Gradients go through it: the steps are counted, and taken
+    once more with what each needs kept. Raises ShapeError, DTypeError or ArgumentError that names the leaf that
+    changes. The signature is that of jax.lax.while_loop.
+    """
+    trace = state.trace
+    if trace is None:
+        return _eager(cond_fun, body_fun, init_val)
+    leaves, spec = tree.flatten(init_val)
+    given = [as_traced(trace, leaf, WHAT) for leaf in leaves]
+    recorded, types = _record(trace, body_fun, given, spec, leaf_names(init_val))
+    with setting(trace=recorded.trace):
+        outputs = [as_type(Tensor._traced(recorded.trace, v), t) for v, t in zip(recorded.outputs, types, strict=True)]
+        values = [recorded.trace.lift(o) for o in outputs]
+    body, captured = recorded.finish(values)
+    condition, asked = _condition(trace, cond_fun, types, spec)
+    attrs = {"n_carry": len(types), "n_condition": len(asked)}
+    sources = [*(as_type(g, t) for g, t in zip(given, types, strict=True)), *asked, *captured]
+    results = emit_region(trace, While, sources, (*types, COUNT), attrs, (condition, body))
+    return tree.unflatten(spec, list(results[:-1]))
+
+
+def _eager(cond_fun: Any, body_fun: Any, val: Any) -> Any:
+    names = leaf_names(val)
+    former = tree.flatten(val)
+    while bool(cond_fun(val)):
+        val = body_fun(val)
+        current = tree.flatten(val)
+        check_structure(WHAT, former[1], current[1])
+        join_types(WHAT, names, list(map(type_of, former[0])), list(map(type_of, current[0])))
+        former = current
+    return val
+
+
+def _record(
+    trace: Trace, body_fun: Any, given: list[Tensor], spec: Any, names: list[str]
+) -> tuple[Recorded, tuple[Type, ...]]:
+    """The body, recorded with types of the carry that it keeps."""
+    types = tuple(g.type for g in given)
+    labels = [f"c{i}" for i in range(len(types))]
+    arguments = tree.flatten((tree.unflatten(spec, [0] * len(types)),))[1]
+    for _ in range(ATTEMPTS):
+        recorded = record_body(trace, body_fun, types, arguments, labels, WHAT)
+        check_structure(WHAT, spec, recorded.spec)
+        wanted = join_types(WHAT, names, types, [v.type for v in recorded.outputs])
+        if wanted == types:
+            return recorded, types
+        types = wanted
+    raise ArgumentError(
+        f"the dtypes of the carry of {WHAT} do not settle", fix="start with NumPy scalars or arrays, np.float64(0.0)"
+    )
+
+
+def _condition(trace: Trace, cond_fun: Any, types: tuple[Type, ...], spec: Any) -> tuple[Any, list[Any]]:
+    """The condition's graph, and what it captured."""
+    labels = [f"c{i}" for i in range(len(types))]
+    arguments = tree.flatten((tree.unflatten(spec, [0] * len(types)),))[1]
+    recorded = record_body(trace, cond_fun, types, arguments, labels, f"{WHAT} condition")
+    if len(recorded.outputs) != 1 or not recorded.spec.is_leaf() or recorded.outputs[0].type.size != 1:
+        shapes = ", ".join(str(v.type) for v in recorded.outputs)
+        raise ArgumentError(
+            f"the condition of {WHAT} gives ({shapes}), not one bool",
+            fix="return one comparison, or reduce it with np.all or np.any",
+        )
+    (var,) = recorded.outputs
+    return recorded.finish((_as_bool(recorded.trace, var),))
+
+
+def _as_bool(trace: Trace, var: Var) -> Var:
+    with setting(trace=trace):
+        x = Tensor._traced(trace, var)
+        if x.ndim:
+            x = x.reshape(())  # type: ignore[attr-defined]
+        return trace.lift(astype(x, bool))

@@ -1,0 +1,126 @@
+"""Recording the bodies of loops and branches: a child trace with symbolic values, whose captures become inputs.
+
+A body is recorded once. The values it is given have a type and no number, so a Python decision on one is an error; a
+decision on a value from outside the loop is the same in every step and becomes a guard of the trace around.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from tracegrad import tree
+from tracegrad.errors import ArgumentError, user_location
+from tracegrad.ir.graph import NO_ATTRS, Graph, Node, Var
+from tracegrad.ir.types import Type
+from tracegrad.ops.stop import StopGradient
+from tracegrad.state import setting, state
+from tracegrad.tensor import Tensor
+from tracegrad.trace.custom import SymbolicNode
+from tracegrad.trace.tracer import Trace
+
+
+@dataclass(frozen=True, slots=True)
+class Recorded:
+    """A body under way: its trace, its result as a tree, and the values its leaves are (of `trace`)."""
+
+    trace: Trace
+    spec: Any
+    outputs: tuple[Var, ...]
+
+    def finish(self, outputs: Sequence[Var]) -> tuple[Graph, list[Any]]:
+        """The graph with these outputs, and what it captured: the values of its last inputs."""
+        return self.trace.finish(tuple(outputs))
+
+
+def record_body(
+    parent: Trace, function: Callable[..., Any], types: Sequence[Type], spec: Any, names: Sequence[str], name: str
+) -> Recorded:
+    """Call `function(*args)`, the arguments a tree `spec` with symbolic leaves of these types.
+
+    Raises ArgumentError where the result has leaves that are no numbers, and what the function raises.
+    """
+    body = Trace(name, parent)
+    leaves: list[Any] = [body.add_input(t, n) for t, n in zip(types, names, strict=True)]
+    with setting(trace=body, grad_enabled=True, function_body=False):
+        result = function(*tree.unflatten(spec, leaves))
+        found, result_spec = tree.flatten(result)
+        outputs = tuple(lift_leaf(body, leaf, name) for leaf in found)
+    _lift_guards(parent, body)
+    parent.assumptions |= body.assumptions
+    return Recorded(body, result_spec, outputs)
+
+
+def lift_leaf(trace: Trace, leaf: Any, what: str) -> Var:
+    """The value of `trace` for one leaf. Raises ArgumentError for what is neither a Tensor, an array nor a number."""
+    numeric = hasattr(leaf, "__array__") or isinstance(leaf, (Tensor, bool, int, float, complex))
+    if not numeric:
+        raise ArgumentError(
+            f"{what} works with arrays and numbers, also in tuples, lists and dicts; this leaf is a "
+            f"{type(leaf).__name__}: {leaf!r}",
+            fix="keep what is no number out of the carry and the arguments, for example in a closure",
+        )
+    return trace.lift(leaf)
+
+
+def as_traced(trace: Trace, leaf: Any, what: str) -> Tensor:
+    """One leaf as a Tensor; see `lift_leaf`."""
+    return leaf if isinstance(leaf, Tensor) else Tensor._traced(trace, lift_leaf(trace, leaf, what))
+
+
+def _lift_guards(parent: Trace, body: Trace) -> None:
+    """Decisions of the body, which can only depend on values from outside, as guards of the trace around it."""
+    env: dict[Var, Var] = {}
+    for var, number in body.guards:
+        for node in _ancestors(body, var):
+            outputs = tuple(Var(o.type, o.name) for o in node.outputs)
+            inputs = tuple(_outer(parent, body, v, env) for v in node.inputs)
+            env.update(zip(node.outputs, outputs, strict=True))
+            parent._record(Node(node.op, inputs, outputs, node.attrs, node.bodies, node.location))
+        parent.guards.append((_outer(parent, body, var, env), number))
+
+
+def _ancestors(body: Trace, var: Var) -> list[Node]:
+    """The nodes that compute `var`, in order."""
+    wanted = {var}
+    found = []
+    for node in reversed(body.nodes):
+        if any(out in wanted for out in node.outputs):
+            found.append(node)
+            wanted.update(node.inputs)
+    return found[::-1]
+
+
+def _outer(parent: Trace, body: Trace, var: Var, env: dict[Var, Var]) -> Var:
+    if var not in env:
+        env[var] = parent.lift(body.captured[var])
+    return env[var]
+
+
+def emit_region(
+    trace: Trace, op: Any, sources: Sequence[Any], types: Sequence[Type], attrs: Mapping[str, Any],
+    bodies: tuple[Graph, ...],
+) -> tuple[Tensor, ...]:  # fmt: skip
+    """Record the node of a loop or branch, and where the eager engine has to go through it, a backward node."""
+    inputs = tuple(map(trace.lift, sources))
+    results = trace.emit(op, inputs, tuple(types), attrs, bodies, trace.location or user_location())
+    if not state.grad_enabled:
+        return tuple(
+            trace.emit(StopGradient, (r._var,), (r._var.type,), NO_ATTRS, (), None)[0] if r._var.type.inexact else r
+            for r in results
+        )
+    if any(isinstance(s, Tensor) and s.requires_grad for s in sources):
+        node = SymbolicNode(trace.nodes[-1], list(sources), results)
+        for position, out in enumerate(results):
+            if out.type.inexact:
+                out._requires_grad, out._grad_fn, out._output_nr = True, node, position
+    return results
+
+
+def depth(trace: Trace) -> int:
+    """How many traces `trace` lies in."""
+    count = 0
+    while trace.parent is not None:
+        trace, count = trace.parent, count + 1
+    return count
