@@ -13,10 +13,12 @@ from typing import TypeAlias
 from tracegrad.ir.graph import Graph
 from tracegrad.ir.text import print_graph
 from tracegrad.ir.verify import verify
+from tracegrad.passes.bodies import everywhere
 from tracegrad.passes.cse import cse
 from tracegrad.passes.dce import dce
 from tracegrad.passes.fold import fold
 from tracegrad.passes.simplify import simplify
+from tracegrad.passes.specialise import specialise
 from tracegrad.trace.custom import inline_calls
 
 Pass: TypeAlias = Callable[[Graph], Graph]
@@ -24,12 +26,13 @@ Pass: TypeAlias = Callable[[Graph], Graph]
 PIPELINE: tuple[Pass, ...] = (
     inline_calls,
     dce,
-    cse,
-    fold,
-    simplify,
-    cse,
-    simplify,
-    cse,
+    everywhere(cse),
+    everywhere(fold),
+    everywhere(simplify),
+    specialise,
+    everywhere(cse),
+    everywhere(simplify),
+    everywhere(cse),
     dce,
 )
 
