@@ -17,9 +17,7 @@ def call_module(module: Module, args: tuple[Any, ...], kwargs: Mapping[str, Any]
     """What `module(*args, **kwargs)` does."""
     if "_parameters" not in module.__dict__:
         raise AttributeError(f"{type(module).__name__} was called before Module.__init__()")
-    if not (
-        module._forward_pre_hooks or module._forward_hooks or module._backward_hooks or module._backward_pre_hooks
-    ):
+    if not (module._forward_pre_hooks or module._forward_hooks or module._backward_hooks or module._backward_pre_hooks):
         return module.forward(*args, **kwargs)
     for key, hook in list(module._forward_pre_hooks.items()):
         args, kwargs = _run_pre_hook(module, key, hook, args, kwargs)

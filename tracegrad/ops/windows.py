@@ -105,13 +105,14 @@ class WindowPut(Operation):
         return (WindowPick.apply(g, size=windows, stride=attrs["stride"], dilation=attrs["dilation"]),)
 
 
-def sliding_windows(x: Any, kernel: Sizes, stride: Sizes, dilation: Sizes) -> Any:
-    """`out[…, *k, *p] = x[…, *(p * stride + k * dilation)]` over the last `len(kernel)` axes, for all windows inside.
+def sliding_windows(x: Any, kernel: Sizes, stride: Sizes, dilation: Sizes, size: Sizes | None = None) -> Any:
+    """`out[…, *k, *p] = x[…, *(p * stride + k * dilation)]` over the last `len(kernel)` axes.
 
-    The space must hold at least one window along each axis.
+    `size` is the number of windows along each axis, all that lie inside if not given. At least one window must.
     """
     n = len(kernel)
     lead, space = x.shape[:-n], x.shape[-n:]
-    size = tuple((w - d * (k - 1) - 1) // s + 1 for w, k, s, d in zip(space, kernel, stride, dilation, strict=True))
+    if size is None:
+        size = tuple((w - d * (k - 1) - 1) // s + 1 for w, k, s, d in zip(space, kernel, stride, dilation, strict=True))
     repeated = broadcast_to(reshape(x, (*lead, *(1,) * n, *space)), (*lead, *kernel, *space))
     return WindowPick.apply(repeated, size=size, stride=stride, dilation=dilation)
