@@ -1,11 +1,11 @@
 """Code generation: a `schedule.loops.LoopProgram` becomes a compiled program.
 
-LLVM IR is built with llvmlite and compiled by Numba's code generator (its target, JIT engine and object format).
+LLVM IR is built, optimised and compiled by llvmlite; of Numba only the thread pool is used (`runtime`), and `entry`.
 `runtime` is the small native part all programs share (the caller that Python sees, workspace, thread pool);
 `program` drives the rest: `buffers` plans memory, `nests` turns statements into IR with `scalars`, `casts`,
 `reductions`, `ranges` and `parallel`, and `blas`, `cumulative` and `host` are the library calls.
 
-Importing this package is cheap; Numba and llvmlite are imported by the first compilation.
+Importing this package is cheap; llvmlite is imported by the first compilation, Numba by the first parallel loop.
 """
 
 from __future__ import annotations

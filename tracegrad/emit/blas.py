@@ -6,6 +6,7 @@ BLAS is column-major, so C = A B is computed as Cᵀ = Bᵀ Aᵀ.
 
 from __future__ import annotations
 
+import ctypes
 import functools
 from dataclasses import dataclass
 
@@ -40,12 +41,15 @@ INLINE = 4096  # products of at most this many multiplications are loops
 @functools.cache
 def register_blas() -> None:
     """Make SciPy's BLAS known to the linker, by name: object code never holds an address."""
-    from numba.extending import get_cython_function_address
+    from scipy.linalg import cython_blas
 
+    name, pointer = ctypes.pythonapi.PyCapsule_GetName, ctypes.pythonapi.PyCapsule_GetPointer
+    name.restype, name.argtypes = ctypes.c_char_p, [ctypes.py_object]
+    pointer.restype, pointer.argtypes = ctypes.c_void_p, [ctypes.py_object, ctypes.c_char_p]
     for kind in "sd":
         for routine in ("gemm", "gemv", "dot"):
-            address = get_cython_function_address("scipy.linalg.cython_blas", kind + routine)
-            llvm.add_symbol(f"tg_{kind}{routine}", address)
+            capsule = cython_blas.__pyx_capi__[kind + routine]
+            llvm.add_symbol(f"tg_{kind}{routine}", pointer(capsule, name(capsule)))
 
 
 @dataclass(frozen=True)

@@ -1,36 +1,24 @@
-"""Numba's code generator without its Python front end: an IR module goes in, native functions come out."""
+"""LLVM without a front end: an IR module goes in, object code comes out, and object code becomes native functions.
+
+Everything is done by llvmlite. Numba's code generator does the same with the same library, but importing Numba takes
+longer than compiling a program; of it we use the thread pool (`runtime`), and what `@njit` functions call (`entry`).
+"""
 
 from __future__ import annotations
 
+import functools
+import threading
 import time
 import uuid
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 
 import llvmlite.binding as llvm
 import llvmlite.ir as ir
-from numba.core.codegen import JITCodeLibrary, JITCPUCodegen
-from numba.core.compiler_lock import global_compiler_lock
-from numba.core.registry import cpu_target
+from llvmlite.binding.module import ModuleRef
 
-
-class ProgramLibrary(JITCodeLibrary):
-    """One of Numba's code libraries (its JIT engine, its object format) with one optimisation pipeline, not three.
-
-    The passes Numba runs before are for reference counts and for code generated from bytecode; ours has neither.
-    """
-
-    def _optimize_functions(self, ll_module: object) -> None:
-        ll_module.data_layout = self._codegen._data_layout
-
-    def _optimize_final_module(self) -> None:
-        options = llvm.create_pipeline_tuning_options(speed_level=3)
-        options.loop_vectorization, options.slp_vectorization = True, False
-        # Vectorised loops of known extent would be unrolled whole: up to twenty times the code for no speed. Short
-        # loops were written out by the scheduler, and interleaving gives the vectoriser its independent chains.
-        options.loop_unrolling = False
-        builder = llvm.create_pass_builder(self._codegen._tm, options)
-        builder.getModulePassManager().run(self._final_module, builder)
+_lock = threading.RLock()
 
 
 class Stages(dict[str, float]):
@@ -43,27 +31,113 @@ class Stages(dict[str, float]):
         self[name] = self.get(name, 0.0) + time.perf_counter() - start
 
 
-def target_codegen() -> JITCPUCodegen:
-    """Numba's code generator for this machine."""
-    return cpu_target.target_context.codegen()
+@dataclass(frozen=True)
+class Machine:
+    """The processor programs are compiled for: this one."""
+
+    triple: str
+    cpu: str
+    features: str
+
+    def target(self, level: int = 3) -> llvm.TargetMachine:
+        """A new LLVM target machine (an engine takes the one it is given). `level` is that of code generation."""
+        target = llvm.Target.from_triple(self.triple)
+        reloc = "static" if self.triple.startswith(("x86", "i386", "i686")) else "default"
+        return target.create_target_machine(
+            cpu=self.cpu, features=self.features, opt=level, reloc=reloc, codemodel="jitdefault", jit=True
+        )
+
+
+@functools.cache
+def machine() -> Machine:
+    llvm.initialize_native_target()
+    llvm.initialize_native_asmprinter()
+    try:
+        features = llvm.get_host_cpu_features().flatten()
+    except RuntimeError:  # LLVM cannot tell on this system
+        features = ""
+    return Machine(llvm.get_process_triple(), llvm.get_host_cpu_name(), features)
+
+
+@functools.cache
+def _target() -> llvm.TargetMachine:
+    """The target machine that optimises and writes object code."""
+    return machine().target()
+
+
+@functools.cache
+def _layout() -> str:
+    return str(_target().target_data)
+
+
+class Library:
+    """Native functions, loaded from object code. They live as long as the library does."""
+
+    def __init__(self, code: bytes, optimised: ModuleRef | None = None):
+        self.code, self._optimised = code, optimised
+        with _lock:
+            self._engine = llvm.create_mcjit_compiler(llvm.parse_assembly(""), machine().target())
+            self._engine.add_object_file(llvm.ObjectFileRef.from_data(code))
+            self._engine.finalize_object()
+
+    def address(self, name: str) -> int:
+        """Where the function `name` starts; 0 if there is none."""
+        with _lock:
+            address: int = self._engine.get_function_address(name)
+        return address
+
+    def llvm(self) -> str:
+        """The optimised IR. Raises ValueError for a library that was loaded from the disk."""
+        return str(self._module())
+
+    def asm(self) -> str:
+        """The assembly. Raises ValueError for a library that was loaded from the disk."""
+        with _lock:
+            return _target().emit_assembly(self._module())
+
+    def _module(self) -> ModuleRef:
+        if self._optimised is None:
+            raise ValueError("only object code is known of this library")
+        return self._optimised
 
 
 def new_module(name: str) -> ir.Module:
     """An empty module for this machine."""
-    return target_codegen()._create_empty_module(name)
+    module = ir.Module(name)
+    module.triple, module.data_layout = machine().triple, _layout()
+    return module
 
 
 def unique_name(stem: str) -> str:
-    """A symbol no other module has, in this process or in one that loads our object code."""
-    return f"tg_{''.join(c if c.isalnum() else '_' for c in stem)[:40]}_{uuid.uuid4().hex[:12]}"
+    """A symbol no other module has, in this process or in another one."""
+    return f"tg_{symbol_name(stem)}_{uuid.uuid4().hex[:12]}"
 
 
-def compile_module(module: ir.Module, stages: Stages) -> ProgramLibrary:
-    """Optimise, compile and load `module`."""
-    with global_compiler_lock:
-        library = ProgramLibrary(target_codegen(), module.name)
+def symbol_name(name: str) -> str:
+    """What a symbol may be called after a function of that name."""
+    return "".join(c if c.isascii() and c.isalnum() else "_" for c in name)[:40]
+
+
+def compile_module(module: ir.Module, stages: Stages, quick: bool = False) -> Library:
+    """Optimise, compile and load `module`. `quick` is for code that is called once per call of a program: it leaves
+    optimisation out, which makes it a tenth slower, and compiling it ten times faster."""
+    with _lock:
         with stages.time("parse"):
-            library.add_ir_module(module)
+            optimised = llvm.parse_assembly(str(module))
+            optimised.name = module.name
+            optimised.verify()
         with stages.time("compile"):
-            library.finalize()
-    return library
+            if not quick:
+                _optimise(optimised)
+            target = machine().target(0) if quick else _target()
+            return Library(target.emit_object(optimised), optimised)
+
+
+def _optimise(module: ModuleRef) -> None:
+    options = llvm.create_pipeline_tuning_options(speed_level=3)
+    options.loop_vectorization, options.slp_vectorization = True, False
+    # Vectorised loops of known extent would be unrolled whole: up to twenty times the code for no speed. Short loops
+    # were written out by the scheduler, and interleaving gives the vectoriser its independent chains.
+    options.loop_unrolling = False
+    builder = llvm.create_pass_builder(_target(), options)
+    builder.getModulePassManager().run(module, builder)

@@ -15,17 +15,19 @@ import numpy as np
 from numba.core import cgutils, types
 from numba.extending import intrinsic
 
+from tracegrad.emit.codegen import unique_name
 from tracegrad.emit.layout import CONTEXT, ERROR
 from tracegrad.emit.llvm import I32, I64, POINTER, VOID, alloca, declare, i64, load_word, store_word
 from tracegrad.emit.sizes import Sizes
 from tracegrad.schedule.loops import LoopProgram
 
 
-def make_entry(program: LoopProgram, stem: str, run: int, context: np.ndarray) -> Any:
+def make_entry(program: LoopProgram, run: int, context: np.ndarray) -> Any:
     """The function of (inputs…, outputs…), all C-contiguous ndarrays; outputs are written and must not overlap others.
 
     Raises ValueError where a shape is not the program's; where the program fails, what `Executable.call` raises.
     """
+    stem = unique_name(program.name)
     llvm.add_symbol(f"{stem}_run_address", run)
     llvm.add_symbol(f"{stem}_context", context.ctypes.data)
     arrays = [_array_type(program, name) for name in program.inputs]

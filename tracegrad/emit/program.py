@@ -13,7 +13,7 @@ import numpy as np
 from tracegrad.emit import runtime
 from tracegrad.emit.buffers import Workspace, place, plan_workspace, workspace_size
 from tracegrad.emit.captures import walk
-from tracegrad.emit.codegen import ProgramLibrary, Stages, compile_module, new_module, unique_name
+from tracegrad.emit.codegen import Library, Stages, compile_module, new_module, symbol_name
 from tracegrad.emit.cost import cost
 from tracegrad.emit.frame import Frame, Unit
 from tracegrad.emit.host import HostCalls, callback_address
@@ -60,7 +60,7 @@ def compile_program(program: LoopProgram) -> Executable:
     with stages.time("runtime"):
         runtime.load()
     with stages.time("emit"):
-        stem = unique_name(program.name)
+        stem = f"tg_{symbol_name(program.name)}"
         module = new_module(stem)
         unit = Unit(program, module, stem, plan_sums(program.body), _symbol_positions(program))
         constants = _define_run(unit)
@@ -181,22 +181,22 @@ class Executable:
     """
 
     def __init__(
-        self, program: LoopProgram, unit: Unit, library: ProgramLibrary, constants: list[np.ndarray],
+        self, program: LoopProgram, unit: Unit, library: Library, constants: list[np.ndarray],
         derived: list[DimLike], stages: Stages,
     ):  # fmt: skip
         self.program, self.stages = program, stages
         self._library, self._stem = library, unit.stem
         self._checks = tuple(unit.checks)
-        self._run = library.get_pointer_to_function(f"{unit.stem}_run")
+        self._run = library.address(f"{unit.stem}_run")
         self._host = HostCalls(unit.calls, unit.buffers, unit.symbols) if unit.calls else None
         words = np.zeros(CONTEXT.constants + len(constants), np.int64)
         context = words.view(_Context)
         spec = specification(program, unit.symbols, derived)
         explain, fail = Explain(program), Fail(program, self._checks)
-        context.keep = [constants, spec, explain, fail, self._host]
+        context.keep = [library, constants, spec, explain, fail, self._host]
         context[CONTEXT.pool] = runtime.pool_address()
         context[CONTEXT.run] = self._run
-        context[CONTEXT.dims] = library.get_pointer_to_function(f"{unit.stem}_derive") if derived else 0
+        context[CONTEXT.dims] = library.address(f"{unit.stem}_derive") if derived else 0
         context[CONTEXT.spec] = spec.ctypes.data
         context[CONTEXT.explain], context[CONTEXT.fail] = id(explain), id(fail)
         context[CONTEXT.release_gil] = not _is_short(program)
@@ -217,15 +217,15 @@ class Executable:
         """The program as a Numba function (nogil) of inputs then outputs, for use in `@njit` code."""
         from tracegrad.emit.entry import make_entry
 
-        return make_entry(self.program, self._stem, self._run, self._context)
+        return make_entry(self.program, self._run, self._context)
 
     def llvm(self) -> str:
         """The optimised LLVM IR."""
-        return self._library.get_llvm_str()
+        return self._library.llvm()
 
     def asm(self) -> str:
         """The assembly of this machine."""
-        return self._library.get_asm_str()
+        return self._library.asm()
 
     def __repr__(self) -> str:
         return f"<Executable {self.program.name}: {len(self.program.inputs)} in, {len(self.program.outputs)} out>"

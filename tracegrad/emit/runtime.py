@@ -20,7 +20,7 @@ import llvmlite.ir as ir
 import numpy as np
 
 from tracegrad.emit.caller import define_call
-from tracegrad.emit.codegen import Stages, compile_module, new_module, unique_name
+from tracegrad.emit.codegen import Stages, compile_module, new_module
 from tracegrad.emit.layout import CONTEXT, POOL, SLOTS
 from tracegrad.emit.llvm import (
     I32,
@@ -44,14 +44,13 @@ _pool_state = (ctypes.c_int64 * 4)()
 def load() -> SimpleNamespace:
     """Compile the shared functions and make them known to the linker by name. Attributes: their addresses."""
     _register_numpy()
-    stem = unique_name("runtime")
-    module = new_module(stem)
-    define_call(module, f"{stem}_call")
-    _define_acquire(module, f"{stem}_acquire")
-    _define_release(module, f"{stem}_release")
-    _define_parallel(module, f"{stem}_parallel")
-    library = compile_module(module, Stages())
-    addresses = {n: library.get_pointer_to_function(f"{stem}_{n}") for n in ("call", "acquire", "release", "parallel")}
+    module = new_module("runtime")
+    define_call(module, "call")
+    _define_acquire(module, "acquire")
+    _define_release(module, "release")
+    _define_parallel(module, "parallel")
+    library = compile_module(module, Stages(), quick=True)
+    addresses = {name: library.address(name) for name in ("call", "acquire", "release", "parallel")}
     for name, address in addresses.items():
         llvm.add_symbol(f"tg_{name}", address)
     return SimpleNamespace(library=library, **addresses)
