@@ -30,11 +30,15 @@ _HOME = {
         "as_tensor zeros ones full empty eye arange linspace zeros_like ones_like full_like empty_like".split(),
         "tracegrad.ops.creation",
     ),
-    **dict.fromkeys("rand randn manual_seed".split(), "tracegrad.ops.random_tensors"),
+    **dict.fromkeys("manual_seed seed initial_seed Generator".split(), "tracegrad.random.generator"),
+    **dict.fromkeys(
+        "rand randn randint randperm rand_like randn_like randint_like bernoulli normal multinomial".split(),
+        "tracegrad.random.torch_names",
+    ),
     **dict.fromkeys("stack concatenate where".split(), "numpy"),
     **dict.fromkeys("scan fori_loop while_loop map cond switch".split(), "tracegrad.control"),
 }
-_MODULES = ("scipy", "nn")
+_MODULES = ("scipy", "nn", "random")
 
 
 def __getattr__(name: str) -> Any:

@@ -118,37 +118,46 @@ def copy_(self: Tensor, src: Any, non_blocking: bool = False) -> Tensor:
     return replace_value(self, src, "copy_", "CopyBackwards")
 
 
-def _draw(self: Tensor, draw: Callable[[np.random.Generator], np.ndarray], generator: Any, what: str) -> Tensor:
-    from tracegrad.ops import random_tensors
+def _draw(self: Tensor, kind: str, generator: Any, *parameters: Any) -> Tensor:
+    from tracegrad.random import inplace
 
-    source = generator if generator is not None else random_tensors._generate()
-    return replace_value(self, np.asarray(draw(source)), what, f"{what.rstrip('_').capitalize()}Backward0")
+    value = getattr(inplace, kind)(self, generator, *parameters)
+    return replace_value(self, value, f"{kind}_", f"{kind.title().replace('_', '')}Backward0")
 
 
 def uniform_(self: Tensor, from_: float = 0.0, to: float = 1.0, *, generator: Any = None) -> Tensor:
     """Uniform random numbers from [from_, to), in place."""
-    return _draw(self, lambda rng: rng.uniform(from_, to, self.shape), generator, "uniform_")
+    return _draw(self, "uniform", generator, from_, to)
 
 
 def normal_(self: Tensor, mean: float = 0.0, std: float = 1.0, *, generator: Any = None) -> Tensor:
     """Normal random numbers, in place."""
-    return _draw(self, lambda rng: rng.normal(mean, std, self.shape), generator, "normal_")
+    return _draw(self, "normal", generator, mean, std)
 
 
-def bernoulli_(self: Tensor, p: float = 0.5, *, generator: Any = None) -> Tensor:
+def log_normal_(self: Tensor, mean: float = 1.0, std: float = 2.0, *, generator: Any = None) -> Tensor:
+    """exp of normal random numbers of that mean and standard deviation, in place."""
+    return _draw(self, "log_normal", generator, mean, std)
+
+
+def cauchy_(self: Tensor, median: float = 0.0, sigma: float = 1.0, *, generator: Any = None) -> Tensor:
+    """Cauchy random numbers, in place."""
+    return _draw(self, "cauchy", generator, median, sigma)
+
+
+def bernoulli_(self: Tensor, p: Any = 0.5, *, generator: Any = None) -> Tensor:
     """1 with probability p, else 0, in place."""
-    return _draw(self, lambda rng: rng.random(self.shape) < p, generator, "bernoulli_")
+    return _draw(self, "bernoulli", generator, p)
 
 
 def exponential_(self: Tensor, lambd: float = 1.0, *, generator: Any = None) -> Tensor:
     """Exponential random numbers of rate `lambd`, in place."""
-    return _draw(self, lambda rng: rng.exponential(1.0 / lambd, self.shape), generator, "exponential_")
+    return _draw(self, "exponential", generator, lambd)
 
 
 def random_(self: Tensor, from_: int = 0, to: int | None = None, *, generator: Any = None) -> Tensor:
-    """Random integers from [from_, to), in place."""
-    high = to if to is not None else 2**53 if self.dtype.kind == "f" else int(np.iinfo(self.dtype).max)
-    return _draw(self, lambda rng: rng.integers(from_, high, self.shape), generator, "random_")
+    """Random integers from [from_, to), in place; without `to`, all that the dtype holds exactly."""
+    return _draw(self, "random", generator, from_, to)
 
 
 def fill_diagonal_(self: Tensor, value: Any) -> Tensor:
@@ -189,7 +198,7 @@ def attach() -> None:
             setattr(Tensor, name, method)
     for function in (
         add_, sub_, addcmul_, addcdiv_, lerp_, clamp_, clamp_min_, clamp_max_, relu_, masked_fill_, zero_, fill_, copy_,
-        uniform_, normal_, bernoulli_, exponential_, random_, fill_diagonal_,
+        uniform_, normal_, log_normal_, cauchy_, bernoulli_, exponential_, random_, fill_diagonal_,
     ):  # fmt: skip
         setattr(Tensor, function.__name__, function)
     Tensor.clip_ = clamp_

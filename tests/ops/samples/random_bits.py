@@ -20,4 +20,14 @@ def _pairs() -> list[Sample]:
     ]  # fmt: skip
 
 
-SAMPLES: dict[str, Callable[[], list[Sample]]] = {"random_bits": _pairs}
+def _gammas() -> list[Sample]:
+    key, counters = np.array(5, np.uint64), np.arange(6, dtype=np.uint64).reshape(2, 3)
+    shapes = np.array([[0.2, 1.0, 3.5], [40.0, 0.0, np.nan]])
+    return [
+        Sample((key, counters, shapes), smooth=False), Sample((counters, key, shapes.astype(np.float32)), smooth=False),
+        Sample((key, counters, np.array(2.0)), smooth=False), Sample((key, key, np.array(np.inf)), smooth=False),
+        Sample((key, np.zeros((0, 3), np.uint64), np.ones(3)), smooth=False),
+    ]  # fmt: skip
+
+
+SAMPLES: dict[str, Callable[[], list[Sample]]] = {"random_bits": _pairs, "random_gamma": _gammas}
