@@ -13,7 +13,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from tracegrad.emit.program import Executable
+    from tracegrad.emit.executable import Executable
     from tracegrad.schedule.loops import LoopProgram
 
 

@@ -6,17 +6,15 @@ BLAS is column-major, so C = A B is computed as Cᵀ = Bᵀ Aᵀ.
 
 from __future__ import annotations
 
-import ctypes
-import functools
 from dataclasses import dataclass
 
-import llvmlite.binding as llvm
 import llvmlite.ir as ir
 import numpy as np
 
 from tracegrad.emit.frame import Frame
-from tracegrad.emit.gemm import blas_threads, call_gemm, chunks_of, emit_chunks
+from tracegrad.emit.gemm import call_gemm, chunks_of, emit_chunks
 from tracegrad.emit.layout import STATUS
+from tracegrad.emit.libraries import blas_threads, register_blas
 from tracegrad.emit.llvm import (
     F64,
     I8,
@@ -36,20 +34,6 @@ from tracegrad.ir.dims import DimLike, product
 from tracegrad.schedule.loops import Buffer, Call
 
 INLINE = 4096  # products of at most this many multiplications are loops
-
-
-@functools.cache
-def register_blas() -> None:
-    """Make SciPy's BLAS known to the linker, by name: object code never holds an address."""
-    from scipy.linalg import cython_blas
-
-    name, pointer = ctypes.pythonapi.PyCapsule_GetName, ctypes.pythonapi.PyCapsule_GetPointer
-    name.restype, name.argtypes = ctypes.c_char_p, [ctypes.py_object]
-    pointer.restype, pointer.argtypes = ctypes.c_void_p, [ctypes.py_object, ctypes.c_char_p]
-    for kind in "sd":
-        for routine in ("gemm", "gemv", "dot"):
-            capsule = cython_blas.__pyx_capi__[kind + routine]
-            llvm.add_symbol(f"tg_{kind}{routine}", pointer(capsule, name(capsule)))
 
 
 @dataclass(frozen=True)

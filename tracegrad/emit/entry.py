@@ -16,13 +16,13 @@ from numba.core import cgutils, types
 from numba.extending import intrinsic
 
 from tracegrad.emit.codegen import unique_name
+from tracegrad.emit.interface import Interface
 from tracegrad.emit.layout import CONTEXT, ERROR
 from tracegrad.emit.llvm import I32, I64, POINTER, VOID, alloca, declare, i64, load_word, store_word
 from tracegrad.emit.sizes import Sizes
-from tracegrad.schedule.loops import LoopProgram
 
 
-def make_entry(program: LoopProgram, run: int, context: np.ndarray) -> Any:
+def make_entry(program: Interface, run: int, context: np.ndarray) -> Any:
     """The function of (inputs…, outputs…), all C-contiguous ndarrays; outputs are written and must not overlap others.
 
     Raises ValueError where a shape is not the program's; where the program fails, what `Executable.call` raises.
@@ -42,12 +42,12 @@ def make_entry(program: LoopProgram, run: int, context: np.ndarray) -> Any:
     return entry
 
 
-def _array_type(program: LoopProgram, name: str) -> types.Array:
+def _array_type(program: Interface, name: str) -> types.Array:
     buffer = program.buffer(name)
     return types.Array(numba.from_dtype(buffer.dtype), len(buffer.shape), "C")
 
 
-def _make_intrinsic(program: LoopProgram, stem: str) -> Any:
+def _make_intrinsic(program: Interface, stem: str) -> Any:
     @intrinsic
     def call_program(typing_context: Any, arrays: Any) -> Any:
         def generate(context: Any, builder: ir.IRBuilder, signature: Any, args: Any) -> Any:
@@ -62,12 +62,12 @@ def _make_intrinsic(program: LoopProgram, stem: str) -> Any:
     return call_program
 
 
-def _emit(context: Any, builder: ir.IRBuilder, program: LoopProgram, stem: str, structs: list[Any]) -> None:
+def _emit(context: Any, builder: ir.IRBuilder, program: Interface, stem: str, structs: list[Any]) -> None:
     shapes = [cgutils.unpack_tuple(builder, s.shape) if s._fe_type.ndim else [] for s in structs]
     table = alloca(builder, I64, max(1, len(program.sizes)))
     for position, (argument, axis) in enumerate(program.sizes.values()):
         store_word(builder, shapes[argument][axis], table, position)
-    sizes = Sizes(builder, table, {name: k for k, name in enumerate(program.sizes)}, in_entry_block=False)
+    sizes = Sizes(builder, table, program.symbols, in_entry_block=False)
     for name, shape in zip((*program.inputs, *program.outputs), shapes):
         for dim, size in zip(program.buffer(name).shape, shape):
             wrong = builder.icmp_signed("!=", size, sizes.value(dim))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -13,8 +14,8 @@ import numpy as np
 from tracegrad.emit.captures import Captures, captures
 from tracegrad.emit.casts import cast
 from tracegrad.emit.layout import ERROR
-from tracegrad.emit.llvm import I8, choose, constant, element, i64, memory_type, store_word
-from tracegrad.emit.reductions import Accumulator, SumPlan
+from tracegrad.emit.llvm import I8, I64, alloca, choose, constant, element, i64, memory_type, store_word
+from tracegrad.emit.reductions import Accumulator, SumPlan, plan_sums
 from tracegrad.emit.scalars import apply
 from tracegrad.emit.sizes import Sizes
 from tracegrad.ir.index import Affine, Bound, Index
@@ -49,9 +50,11 @@ class Unit:
     symbols: dict[str, int]
     buffers: dict[str, Buffer] = field(init=False)
     checks: list[Check] = field(default_factory=list)
-    calls: list[Call] = field(default_factory=list)
+    calls: list[HostSite] = field(default_factory=list)
+    constants: list[np.ndarray] = field(default_factory=list)  # those the context has to hold
+    numbers: Iterator[int] = field(default_factory=lambda: itertools.count(1))
     _captures: dict[int, Captures] = field(default_factory=dict)
-    _count: int = 0
+    _bodies: dict[int, Unit] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         self.buffers = {b.name: b for b in self.program.buffers}
@@ -66,12 +69,32 @@ class Unit:
         """The buffer whose memory `name` is: itself, if it is no alias."""
         return self.buffers[name].alias or name
 
+    def body(self, program: LoopProgram, symbols: dict[str, int] | None = None) -> Unit:
+        """The unit of a loop's or branch's body: its own buffers in the same module."""
+        found = self._bodies.get(id(program))
+        if found is None:
+            found = self._bodies[id(program)] = Unit(
+                program, self.module, self.stem, plan_sums(program.body), symbols or self.symbols, self.checks,
+                self.calls, self.constants, self.numbers,
+            )  # fmt: skip
+        return found
+
     def function(self, kind: str, result: ir.Type, args: list[ir.Type]) -> ir.Function:
         """A new function of this program's module, visible in it alone."""
-        self._count += 1
-        made = ir.Function(self.module, ir.FunctionType(result, args), f"{self.stem}_{kind}{self._count}")
+        name = f"{self.stem}_{kind}{next(self.numbers)}"
+        made = ir.Function(self.module, ir.FunctionType(result, args), name)
         made.linkage = "internal"
         return made
+
+
+@dataclass(frozen=True)
+class HostSite:
+    """One call into Python: the buffers it is given and gives, and where the symbols of their sizes stand."""
+
+    call: Call
+    inputs: tuple[Buffer, ...]
+    outputs: tuple[Buffer, ...]
+    symbols: Mapping[str, int]
 
 
 class Frame:
@@ -213,3 +236,16 @@ class Frame:
         if condition is False:
             return outside()
         return choose(self.builder, condition, inside, outside)
+
+
+class ExitFrame(Frame):
+    """The frame of a function that has to clean up: it leaves through the block `exit`, with `status`."""
+
+    def __init__(self, unit: Unit, builder: ir.IRBuilder, *args: ir.Value):
+        super().__init__(unit, builder, *args)
+        self.status = alloca(builder, I64)
+        self.exit = builder.function.append_basic_block("exit")
+
+    def stop(self, status: ir.Value) -> None:
+        self.builder.store(status, self.status)
+        self.builder.branch(self.exit)

@@ -7,14 +7,11 @@ by one chunk: the same bits for any number of threads.
 
 from __future__ import annotations
 
-import ctypes
-import functools
-
-import llvmlite.binding as llvm
 import llvmlite.ir as ir
 import numpy as np
 
 from tracegrad.emit.frame import Frame
+from tracegrad.emit.libraries import SET_THREADS, blas_threads
 from tracegrad.emit.llvm import (
     F64,
     I8,
@@ -39,20 +36,6 @@ MAX_CHUNKS = 8
 ALIGN = 16  # rows or columns of a chunk are a multiple of this, so that BLAS's register tiles stay full
 
 
-@functools.cache
-def blas_threads() -> int | None:
-    """How many threads SciPy's BLAS uses; None if it cannot be told to use another number."""
-    import scipy.linalg.cython_blas as cython_blas
-
-    library = ctypes.CDLL(cython_blas.__file__)
-    try:
-        change, get = library.openblas_set_num_threads_local, library.scipy_openblas_get_num_threads
-    except AttributeError:
-        return None
-    llvm.add_symbol("tg_blas_set_threads", ctypes.cast(change, ctypes.c_void_p).value)
-    return int(get())
-
-
 def chunks_of(m: DimLike, k: DimLike, n: DimLike) -> int:
     """Into how many chunks a product of these sizes is cut; 1 where the sizes are not known."""
     if not (isinstance(m, int) and isinstance(k, int) and isinstance(n, int)) or min(m, n) == 1:
@@ -74,7 +57,7 @@ def emit_chunks(
     data = alloca(b, I64, 3)
     for position, pointer in enumerate(pointers):
         store_word(b, pointer, data, position)
-    change = declare(b.module, "tg_blas_set_threads", I32, [I32])
+    change = declare(b.module, SET_THREADS, I32, [I32])
     b.call(change, [ir.Constant(I32, 1)])
     run = declare(b.module, "tg_parallel", VOID, [POINTER, POINTER, POINTER, I64])
     b.call(run, [frame.context, function_pointer(b, chunk), data, i64(-(-longest // step))])

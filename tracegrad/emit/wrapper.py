@@ -7,25 +7,26 @@ from typing import Any
 
 import numpy as np
 
-from tracegrad.emit.host import take_exception
+from tracegrad.emit.callbacks import take_exception
+from tracegrad.emit.interface import Array, IndexCheck, Interface
 from tracegrad.emit.layout import ERROR, SPEC, STATUS
 from tracegrad.ir.dims import DimLike, evaluate, symbol
-from tracegrad.schedule.loops import Buffer, Check, LoopProgram
 
 
-def derived_dims(program: LoopProgram, symbols: dict[str, int]) -> list[DimLike]:
+def derived_dims(program: Interface) -> tuple[DimLike, ...]:
     """The sizes of inputs and outputs that are neither integers nor symbols."""
-    plain = {symbol(name) for name in symbols}
+    plain = {symbol(name) for name in program.sizes}
     found: dict[DimLike, None] = {}
     for name in (*program.inputs, *program.outputs):
         for dim in program.buffer(name).shape:
             if not isinstance(dim, int) and dim not in plain:
                 found[dim] = None
-    return list(found)
+    return tuple(found)
 
 
-def specification(program: LoopProgram, symbols: dict[str, int], derived: list[DimLike]) -> np.ndarray:
+def specification(program: Interface, derived: tuple[DimLike, ...]) -> np.ndarray:
     """The words of `layout.SPEC` for a program."""
+    symbols = program.symbols
     table = {symbol(name): position for name, position in symbols.items()}
     table.update({dim: len(symbols) + position for position, dim in enumerate(derived)})
     words = [0] * SPEC.header
@@ -50,7 +51,7 @@ def _type_numbers(dtype: np.dtype) -> tuple[int, int]:
     return min(same), max(same)
 
 
-def _dims(buffer: Buffer, table: dict[DimLike, int]) -> list[int]:
+def _dims(buffer: Array, table: dict[DimLike, int]) -> list[int]:
     return [len(buffer.shape), *(d if isinstance(d, int) else ~table[d] for d in buffer.shape)]
 
 
@@ -61,7 +62,7 @@ class Refused(TypeError, ValueError):
 class Explain:
     """Called with arguments that `tg_call` has refused: raises the error that says why."""
 
-    def __init__(self, program: LoopProgram):
+    def __init__(self, program: Interface):
         self.program = program
 
     def __call__(self, *arrays: Any) -> None:
@@ -78,7 +79,7 @@ class Explain:
         raise AssertionError(f"{program.name} refused arrays that conform")
 
     @staticmethod
-    def _check_type(which: str, buffer: Buffer, array: Any) -> None:
+    def _check_type(which: str, buffer: Array, array: Any) -> None:
         if type(array) is not np.ndarray:
             raise Refused(f"{which} must be an ndarray, not {type(array).__name__}")
         if array.dtype != buffer.dtype or not array.dtype.isnative:
@@ -92,7 +93,7 @@ class Explain:
 class Fail:
     """Called with the address of a failed run's error record: raises the error."""
 
-    def __init__(self, program: LoopProgram, checks: tuple[Check, ...]):
+    def __init__(self, program: Interface, checks: tuple[IndexCheck, ...]):
         self.program, self.checks = program, checks
 
     def __call__(self, record: int) -> None:
@@ -106,10 +107,12 @@ class Fail:
             raise MemoryError(f"no memory for the workspace of {self.program.name}")
         if status == STATUS.blas:
             raise OverflowError(f"a matrix with {words[ERROR.value]} rows or columns is too large for BLAS")
+        if status == STATUS.interrupt:
+            raise KeyboardInterrupt
         raise AssertionError(f"{self.program.name} ended with status {status}")
 
 
-def index_error(check: Check, value: int, extent: int) -> IndexError:
+def index_error(check: IndexCheck, value: int, extent: int) -> IndexError:
     """NumPy's error for an index out of range. Attributes: `location`, `axis`, `extent`, `value`."""
     error = IndexError(f"index {value} is out of bounds for axis {check.axis} with size {extent}")
     error.location, error.axis, error.extent, error.value = check.location, check.axis, extent, value
