@@ -58,6 +58,14 @@ class Function:
         """Override it to keep `forward(*args)` free of ctx: it runs after forward and saves what backward needs."""
 
     @staticmethod
+    def jvp(ctx: Any, *grad_inputs: Any) -> Any:
+        """Override it for forward mode: tangents of the arguments (None for what is no Tensor) to those of the outputs.
+
+        `ctx.save_for_forward` keeps Tensors for it. Without it forward mode differentiates backward once more.
+        """
+        raise BackwardNotImplementedError("this Function has no jvp")
+
+    @staticmethod
     def vjp(ctx: Any, *grad_outputs: Any) -> Any:
         """Another name for `backward`; a Function has one of the two."""
         raise BackwardNotImplementedError("this Function has no vjp")
@@ -98,11 +106,14 @@ class Operation(Function):
              in `ctx.inputs` and `ctx.output`; what is not saved is None there.
     backward: static, `backward(ctx, *cotangents)` to one cotangent (or None) per input, written in operations. The
              caller sums over broadcast dimensions and casts to the input's dtype.
+    put:     of an operation whose result is a view: static, `put(operand, view, **attrs)` is the operand with the
+             elements that the view sees replaced by those of `view`.
     """
 
     name: ClassVar[str] = ""
     lower: ClassVar[Lowering | None] = None
     saves: ClassVar[tuple[str, ...]] = ()
+    put: ClassVar[Any] = None
     node_class: ClassVar[type[OperationNode]]
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
@@ -154,8 +165,13 @@ class Operation(Function):
         for out in outputs:
             if out._array.base is not None or any(out._array is a for a in arrays):
                 note_view(cls, args, attrs, outputs, out)
-        if modes.special and state.inference:
-            mark_inference(outputs)
+        if modes.special:
+            if state.dual is not None:
+                from tracegrad.autograd.forward_ad import push
+
+                push(cls, args, attrs, outputs)
+            if state.inference:
+                mark_inference(outputs)
         return outputs if type(result) is tuple else outputs[0]
 
     @classmethod

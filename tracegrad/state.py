@@ -6,7 +6,7 @@ import contextlib
 import os
 import threading
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from tracegrad.trace.tracer import Trace
@@ -21,6 +21,8 @@ class State(threading.local):
     inference: bool = False
     function_body: bool = False  # a user Function is being traced: leaving tracegrad makes it a call into Python
     differentiating: bool = False
+    dual: Any = None  # the innermost level of dual numbers (autograd/forward_ad)
+    numbers: bool = False  # a function of ndarrays runs eagerly: its 0-d values are immutable numbers to it
     eager: bool = os.environ.get("TRACEGRAD_EAGER", "") not in ("", "0")
 
 

@@ -23,11 +23,12 @@ class Meta:
 
     base, replay, view_version: for a view its base, the operations that lead from there to it, and the version of the
         memory for which its grad_fn holds. `view_reason` says why such a view must not be modified in place.
+    tangents: in forward mode, per level of dual numbers the tangent and the version of the memory it is for.
     """
 
     __slots__ = (
-        "accumulator", "base", "grad", "hooks", "inference", "post_hooks", "replay", "retains_grad", "version",
-        "view_reason", "view_version",
+        "accumulator", "base", "grad", "hooks", "inference", "post_hooks", "replay", "retains_grad", "tangents",
+        "version", "view_reason", "view_version",
     )  # fmt: skip
 
     def __init__(self) -> None:
@@ -42,6 +43,7 @@ class Meta:
         self.replay: Any = ()
         self.view_version = 0
         self.view_reason: str | None = None
+        self.tangents: dict[Any, Any] | None = None
 
 
 class Tensor:
@@ -126,7 +128,7 @@ class Tensor:
 
     def _value(self) -> np.ndarray:
         """The numbers: the array itself, or for a traced Tensor what the trace computes for it."""
-        return self._trace.value(self._var) if self._array is None else self._array
+        return self._trace.value(self._trace.lift(self)) if self._array is None else self._array
 
     # ---- autograd state --------------------------------------------------------------------------------------------
 
@@ -174,6 +176,9 @@ class Tensor:
 
     def _refresh_view(self) -> None:
         """Derive the history of a view again, whose memory was modified in place since it was made."""
+        if self._array is None:
+            self._trace.lift(self)
+            return
         from tracegrad.autograd.views import refresh
 
         refresh(self)

@@ -443,15 +443,47 @@ def test_results_whose_shape_depends_on_values_are_refused():
         f(np.array([1.0, -1.0, 2.0]))
 
 
-def test_dirty_inputs_are_refused():
-    class Dirty(tg.Function):
+class Doubled(tg.Function):
+    @staticmethod
+    def forward(ctx, x):
+        ctx.mark_dirty(x)
+        x.mul_(2)
+        return x
+
+    @staticmethod
+    def backward(ctx, g):
+        return g * 2
+
+
+@pytest.mark.parametrize("run", [tg.jit, lambda f: f])
+def test_dirty_inputs_are_modified(run):
+    def f(x, w):
+        y = x * w
+        z = Doubled.apply(y)
+        assert (z * 0).sum() == 0
+        return (y * y).sum() + (z * 3).sum()
+
+    x, w = tg.tensor([1.0, 2.0], requires_grad=True), tg.tensor([3.0, 4.0], requires_grad=True)
+    out = run(f)(x, w)
+    out.backward()
+    assert out.item() == 4 * (9 + 64) + 6 * (3 + 8)
+    assert x.grad.tolist() == [8 * 1 * 9 + 6 * 3, 8 * 2 * 16 + 6 * 4]
+
+
+@pytest.mark.parametrize("run", [tg.jit, lambda f: f])
+def test_a_dirty_leaf_is_refused(run):
+    with pytest.raises(RuntimeError, match="a leaf Variable that requires grad"):
+        run(Doubled.apply)(tg.tensor([1.0, 2.0], requires_grad=True))
+
+
+def test_modifying_without_marking_is_refused():
+    class Silent(Doubled):
         @staticmethod
         def forward(ctx, x):
-            ctx.mark_dirty(x)
-            return x
+            return x.mul_(2)
 
-    with pytest.raises(RuntimeError, match="marks an input as dirty"):
-        tg.jit(Dirty.apply)(A)
+    with pytest.raises(RuntimeError, match="without saying so"):
+        tg.jit(lambda x: Silent.apply(x * 1))(A)
 
 
 def test_functions_of_arrays_alone_run_at_once():

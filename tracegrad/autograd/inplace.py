@@ -1,5 +1,7 @@
 """In-place modification of eager Tensors: what may be modified, and how the history is rewritten.
 
+While a function is traced, `trace/memory.py` takes over.
+
 The new value is computed by the ordinary operation and copied into the memory; the version counter rises; the history
 of the Tensor becomes that of the new value. A view passes the change on to its base, whose history gets a
 `CopySlices` node; the view (and every other view of that base) derives its own history from there when next asked.
@@ -16,7 +18,7 @@ import numpy as np
 
 from tracegrad.autograd.node import BackwardNode, OperationNode, detached, edge_of
 from tracegrad.autograd.views import alias, replayed
-from tracegrad.errors import AutogradError, DTypeError, ShapeError, UnsupportedError
+from tracegrad.errors import ArgumentError, AutogradError, DTypeError, ShapeError
 from tracegrad.state import state
 from tracegrad.tensor import Tensor
 
@@ -118,13 +120,13 @@ def overwrite_node(name: str) -> type[Overwrite]:
 # ---- what may be modified --------------------------------------------------------------------------------------------
 
 
-def check_inplace(x: Tensor, what: str) -> None:
-    """Raise unless `x` may be modified in place: AutogradError by the contract, UnsupportedError while tracing."""
+def check_inplace(x: Tensor) -> None:
+    """Raise AutogradError unless the eager Tensor `x` may be modified in place."""
     array = x._array
-    if array is None or state.trace is not None:
-        raise UnsupportedError(
-            f"{what} modifies a Tensor in place inside a traced function",
-            fix="write it as a new value: x = x + y, np.where(...), or tg.ops.indexing.index_update(x, index, value)",
+    if array is None:
+        raise ArgumentError(
+            "a Tensor of a traced function is modified after that function had returned",
+            fix="return it from the function instead of keeping it in a global, a list or an attribute",
         )
     if state.grad_enabled:
         _check_history(x)
@@ -175,7 +177,9 @@ def _check_history(x: Tensor) -> None:
 
 def apply_inplace(x: Tensor, compute: Callable[[Tensor], Any], what: str) -> Tensor:
     """Replace the value of `x` by `compute(x)`, in its memory and in its history; `x` itself comes back."""
-    check_inplace(x, what)
+    if state.trace is not None:
+        return state.trace.memory.apply(x, compute, what)
+    check_inplace(x)
     if not state.grad_enabled:
         _store(x, compute(x), what)
         return x
@@ -237,16 +241,16 @@ def bump(x: Tensor) -> None:
 
 def replace_value(x: Tensor, value: Any, what: str, name: str) -> Tensor:
     """Overwrite all of `x`; the gradient flows to `value` alone, summed where it was broadcast."""
-    check_inplace(x, what)
+    if state.trace is not None:
+        return state.trace.memory.replace(x, value, what, overwrite_node(name))
+    check_inplace(x)
     array = value._array if isinstance(value, Tensor) else np.asarray(value)
     record = state.grad_enabled and (x.requires_grad or (isinstance(value, Tensor) and value.requires_grad))
     node = overwrite_node(name)(x, value) if record and x.dtype.kind in "fc" else None
     try:
         np.copyto(x._array, array, casting="unsafe")
     except ValueError as error:
-        raise ShapeError(
-            f"{what}: a value of shape {array.shape} cannot be broadcast to {tuple(x.shape)}"
-        ) from error
+        raise ShapeError(f"{what}: a value of shape {array.shape} cannot be broadcast to {tuple(x.shape)}") from error
     bump(x)
     if node is not None:
         rebase_history(x, node, 0)
@@ -281,11 +285,12 @@ def _move_retained(x: Tensor, former: Any, former_position: int) -> None:
 
 def setitem(x: Tensor, index: Any, value: Any) -> None:
     """`x[index] = value` with gradients to both; of several writes to one element the last one alone has one."""
-    check_inplace(x, "x[...] = v")
+    if state.trace is not None:
+        state.trace.memory.apply(x, IndexedWrite(index, value), "x[...] = v")
+        return
+    check_inplace(x)
     index = plain_index(index)
     array = value._array if isinstance(value, Tensor) else np.asarray(value)
-    if array is None:
-        raise UnsupportedError("a traced value is written into an eager Tensor", fix="make the target in the function")
     tracked = isinstance(value, Tensor) and value.requires_grad
     record = state.grad_enabled and (x.requires_grad or tracked) and x.dtype.kind in "fc"
     node = None
@@ -300,6 +305,18 @@ def setitem(x: Tensor, index: Any, value: Any) -> None:
     bump(x)
     if node is not None:
         rebase_history(x, node, 0)
+
+
+class IndexedWrite:
+    """`x` after `x[index] = value`, for traced Tensors."""
+
+    def __init__(self, index: Any, value: Any):
+        self.index, self.value = index, value
+
+    def __call__(self, x: Tensor) -> Tensor:
+        from tracegrad.ops.indexing import index_update
+
+        return index_update(x, self.index, self.value)
 
 
 def plain_index(index: Any) -> Any:
@@ -326,10 +343,10 @@ def _winners(array: np.ndarray, index: Any) -> np.ndarray | None:
 
 
 def augmented(name: str, function: Callable[..., Any]) -> Callable[..., Any]:
-    """The method behind `x += y` and its kin: in place on eager Tensors, a new value while tracing."""
+    """The method behind `x += y` and its kin: in place, but for what is an immutable number in NumPy's code."""
 
     def method(self: Tensor, other: Any) -> Any:
-        if self._array is None:
+        if self.ndim == 0 and (self._array is None or state.numbers):
             return function(self, other)
         return apply_inplace(self, lambda old: function(old, _own(self, old, other)), f"x {name} y")
 
@@ -339,5 +356,3 @@ def augmented(name: str, function: Callable[..., Any]) -> Callable[..., Any]:
 def _own(x: Tensor, old: Tensor, other: Any) -> Any:
     """The operand; where it is the modified Tensor itself, its old value."""
     return old if other is x else other
-
-

@@ -162,11 +162,11 @@ def random_(self: Tensor, from_: int = 0, to: int | None = None, *, generator: A
 
 def fill_diagonal_(self: Tensor, value: Any) -> Tensor:
     """The main diagonal becomes `value`."""
-    check_inplace(self, "fill_diagonal_")
-    if state.grad_enabled and self.requires_grad:
+    if state.trace is not None or (state.grad_enabled and self.requires_grad):
         index = (np.arange(min(self.shape)),) * self.ndim
         setitem(self, index, value)
         return self
+    check_inplace(self)
     np.fill_diagonal(self._array, value)
     bump(self)
     return self

@@ -328,13 +328,16 @@ def linked(tensor: Tensor, edge: Edge) -> Tensor:
 def detached(tensor: Tensor) -> Tensor:
     """The same value without history, sharing the version counter."""
     if tensor._array is None:
-        return Tensor._traced(tensor._trace, tensor._var)
+        out = Tensor._traced(tensor._trace, tensor._trace.lift(tensor))
+        out._meta = own = Meta()
+        own.version = tensor._ensure_meta().version
+        return out
     out = Tensor._wrap(tensor._array)
     meta = tensor._meta
     if meta is None:
         meta = tensor._ensure_meta()
     out._meta = own = Meta()
-    own.version = meta.version
+    own.version, own.tangents = meta.version, meta.tangents
     return out
 
 

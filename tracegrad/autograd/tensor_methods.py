@@ -25,6 +25,8 @@ def backward(
 
 def _get_grad(self: Tensor) -> Tensor | None:
     meta = self._meta
+    if state.trace is not None:
+        return state.trace.memory.read_grad(self)
     if self._grad_fn is not None and not (meta is not None and (meta.retains_grad or meta.grad is not None)):
         warnings.warn(
             "The .grad attribute of a Tensor that is not a leaf Tensor is being accessed; backward() does not fill it. "
@@ -51,9 +53,12 @@ def _set_grad(self: Tensor, value: Any) -> None:
             )
         if value.dtype != self.dtype:
             raise AutogradError(f"attempting to assign a gradient of dtype {value.dtype} to a tensor of {self.dtype}")
-    elif self._meta is None:
+    elif self._meta is None and state.trace is None:
         return
-    self._ensure_meta().grad = value
+    if state.trace is not None:
+        state.trace.memory.assign_grad(self, value)
+    else:
+        self._ensure_meta().grad = value
 
 
 def requires_grad_(self: Tensor, requires_grad: bool = True) -> Tensor:
@@ -110,7 +115,7 @@ def register_post_accumulate_grad_hook(self: Tensor, hook: Any) -> RemovableHand
 
 def detach(self: Tensor) -> Tensor:
     """The same memory as a Tensor without history; both share the version counter."""
-    if self._array is None:
+    if self._array is None or state.trace is not None:
         from tracegrad.ops.stop import stop_gradient
 
         return stop_gradient(self)
@@ -128,14 +133,18 @@ def detach_(self: Tensor) -> Tensor:
 
 
 def _get_data(self: Tensor) -> Tensor:
-    return detach(self) if self._array is None else Tensor._wrap(self._array)
+    return detach(self) if self._array is None or state.trace is not None else Tensor._wrap(self._array)
 
 
 def _set_data(self: Tensor, value: Any) -> None:
     if not isinstance(value, Tensor):
         raise ArgumentError(f"data must be set to a Tensor, not a {type(value).__name__}", fix="tg.tensor(value)")
-    if self._array is None or value._array is None:
-        raise ArgumentError("the data of a traced Tensor cannot be exchanged", fix="compute a new value instead")
+    if state.trace is not None:
+        from tracegrad.state import no_grad
+
+        with no_grad():
+            self.copy_(value)
+        return
     if self._requires_grad and value.dtype.kind not in "fc":
         raise DTypeError(f"data of a Tensor that requires grad must be floating point, not {value.dtype}")
     self._array = value._array

@@ -71,11 +71,6 @@ def constant(value: np.ndarray) -> Tensor:
 
 def _wanted(x: Tensor, requires_grad: bool) -> Tensor:
     if requires_grad:
-        if x.is_traced:
-            raise ArgumentError(
-                "requires_grad=True on a Tensor made inside a traced function",
-                fix="differentiate with tg.grad or tg.value_and_grad, which name the arguments to differentiate",
-            )
         x.requires_grad = True
     return x
 

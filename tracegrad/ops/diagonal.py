@@ -49,6 +49,12 @@ class Diagonal(Operation):
         rows, columns = ctx.types[0].shape[-2:]
         return (DiagonalPlace.apply(g, rows=rows, columns=columns, offset=ctx.attrs["offset"]),)
 
+    @staticmethod
+    def put(x: Any, view: Any, *, offset: int) -> Any:
+        rows, columns = x.shape[-2:]
+        off = np.not_equal(positions(rows)[:, None] + offset, positions(columns))
+        return where(off, x, DiagonalPlace.apply(view, rows=rows, columns=columns, offset=offset))
+
 
 def diagonal_size(rows: DimLike, columns: DimLike, offset: int) -> DimLike:
     """The number of elements of a diagonal; none where it lies outside."""

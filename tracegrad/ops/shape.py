@@ -82,6 +82,10 @@ class Reshape(Operation):
     def backward(ctx: Any, g: Any) -> tuple[Any]:
         return (Reshape.apply(g, shape=ctx.types[0].shape),)
 
+    @staticmethod
+    def put(x: Any, view: Any, *, shape: Shape) -> Any:
+        return Reshape.apply(view, shape=x.shape)
+
 
 def cannot_reshape(former: Shape, shape: Shape) -> ShapeError:
     return ShapeError(
@@ -118,6 +122,10 @@ class Transpose(Operation):
     @staticmethod
     def backward(ctx: Any, g: Any) -> tuple[Any]:
         return (Transpose.apply(g, axes=inverse_permutation(ctx.attrs["axes"])),)
+
+    @staticmethod
+    def put(x: Any, view: Any, *, axes: tuple[int, ...]) -> Any:
+        return Transpose.apply(view, axes=inverse_permutation(axes))
 
 
 # ---- what is asked about a shape ----------------------------------------------------------------------------------

@@ -45,6 +45,10 @@ class Slice(Operation):
         attrs = ctx.attrs
         return (Unslice.apply(g, shape=ctx.types[0].shape, start=attrs["start"], step=attrs["step"], fill=0),)
 
+    @staticmethod
+    def put(x: Any, view: Any, *, start: Shape, size: Shape, step: tuple[int, ...]) -> Any:
+        return SliceUpdate.apply(x, view, start=start, step=step)
+
 
 def slices(start: Sequence[int], size: Sequence[int], step: Sequence[int]) -> tuple[slice, ...]:
     """Python slices that take `size` elements from `start` on, `step` apart."""

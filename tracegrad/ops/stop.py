@@ -26,6 +26,10 @@ class StopGradient(Operation):
     def infer(x: Type) -> Type:
         return x
 
+    @staticmethod
+    def put(x: Any, view: Any) -> Any:
+        return view
+
 
 def stop_gradient(x: Any) -> Any:
     """`x`, whose derivative is taken to be zero from here on."""

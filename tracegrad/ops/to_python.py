@@ -58,6 +58,8 @@ def number(x: Tensor, what: str) -> Any:
             f"only Tensors with one element can be converted to a Python number; this one has shape {tuple(x.shape)}",
             fix="take one element, x[i], or reduce it, for example with x.sum()",
         )
+    if not x.is_traced and state.trace is not None:
+        x = state.trace.memory.standin(x)
     if not x.is_traced:
         if state.differentiating and x.requires_grad and what != "bool()":
             raise leaves_trace(what)
@@ -66,7 +68,7 @@ def number(x: Tensor, what: str) -> Any:
         leave_function_body()
     if what != "bool()" and x._trace.depends_on_differentiated(x._var):
         raise leaves_trace(what)
-    value = np.asarray(x._trace.value(x._var)).reshape(())[()]
+    value = np.asarray(x._value()).reshape(())[()]
     if x.ndim:
         x = x.reshape(())
     x._trace.guards.append((x._var, value.item()))
@@ -110,7 +112,7 @@ def to_bool(x: Tensor) -> bool:
             f"the truth value of a Tensor of shape {tuple(x.shape)} is ambiguous",
             fix="use np.any(x) or np.all(x), or np.where for a choice per element",
         )
-    if x.is_traced and x.dtype.kind != "b":
+    if (x.is_traced or state.trace is not None) and x.dtype.kind != "b":
         x = NotEqual.apply(x, 0)
     return bool(number(x, "bool()"))
 
@@ -142,7 +144,11 @@ def to_array(x: Tensor, dtype: Any = None, copy: bool | None = None) -> np.ndarr
     if copy or (dtype is not None and np.dtype(dtype) != x.dtype):
         if copy is False:
             raise ArgumentError(f"a Tensor of dtype {x.dtype} cannot become {np.dtype(dtype)} without a copy")
+        if state.trace is not None:
+            state.trace.memory.freeze(x)
         return np.array(x._array, dtype=dtype)
+    if state.trace is not None:
+        state.trace.memory.freeze(x)
     view = x._array.view()  # type: ignore[union-attr]
     view.flags.writeable = False
     return view
@@ -163,6 +169,8 @@ def tolist(x: Tensor) -> Any:
         if x._trace.depends_on_differentiated(x._var):
             raise leaves_trace("tolist()")
         return to_array(x).tolist()
+    if state.trace is not None:
+        state.trace.memory.freeze(x)
     return x._array.tolist()  # type: ignore[union-attr]
 
 

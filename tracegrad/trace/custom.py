@@ -7,14 +7,14 @@ from typing import Any
 
 import numpy as np
 
-from tracegrad.autograd.custom import FunctionContext, _as_output, bound_arguments, run_forward
+from tracegrad.autograd.custom import FunctionContext, _as_output, _check_dirty, bound_arguments, run_forward
 from tracegrad.autograd.node import BackwardNode, edge_of
 from tracegrad.errors import ArgumentError, AutogradError, LeavesFunctionBody, user_location
 from tracegrad.ir.dims import Dim
 from tracegrad.ir.graph import NO_ATTRS, Graph, Node, Var
 from tracegrad.ops.call import Call, CallRecord, Ref, map_leaves
 from tracegrad.ops.creation import dimension
-from tracegrad.ops.host_call import HostCall, HostForward, dirty_in_trace
+from tracegrad.ops.host_call import HostCall, HostForward
 from tracegrad.ops.loops import Region
 from tracegrad.ops.operands import guarded_int
 from tracegrad.ops.stop import StopGradient
@@ -63,13 +63,15 @@ def traced_apply(cls: Any, trace: Trace, args: tuple[Any, ...], kwargs: Mapping[
 def _call(cls: Any, trace: Trace, arguments: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Any:
     body = Trace(cls.__name__, parent=trace)
     inner = tuple(body.add_input(a.type, source=a) if isinstance(a, Tensor) else a for a in arguments)
+    for a, tensor in zip(arguments, inner, strict=True):
+        if isinstance(a, Tensor):
+            body.memory.watch(a, a, tensor)
     context = TracedContext(cls.__name__, tuple(isinstance(a, Tensor) and a.type.inexact for a in arguments))
     with setting(trace=body, grad_enabled=True, function_body=True):
         result = run_forward(cls, context, inner, kwargs)
         values = tuple(map(_as_output, result)) if isinstance(result, tuple) else (_as_output(result, alone=True),)
         lifted = [body.lift(v) if isinstance(v, Tensor) else None for v in values]
-    if context._dirty:
-        raise dirty_in_trace(cls)
+    dirty = _dirty_outputs(cls, body, context, inner, values)
     plain = {id(t) for t in context._non_differentiable}
     stopped = tuple(id(v) in plain for v in values if isinstance(v, Tensor))
     outputs = [v for v in lifted if v is not None]
@@ -89,7 +91,28 @@ def _call(cls: Any, trace: Trace, arguments: tuple[Any, ...], kwargs: Mapping[st
     if n_guards:
         seen = zip(results[-n_guards:], body.guards, strict=True)
         trace.guards.extend((r._var, number) for r, (_, number) in seen)
+    for position, source in dirty:
+        trace.memory.become(source, results[position], cls.__name__)
     return _as_returned(trace, result, values, results, stopped, sources)
+
+
+def _dirty_outputs(
+    cls: Any, body: Trace, context: TracedContext, inner: tuple[Any, ...], values: tuple[Any, ...]
+) -> list[tuple[int, Tensor]]:
+    """Per modified argument the position of the output that is its new value, and the argument."""
+    _check_dirty(context, {id(t) for t in inner}, values, False)
+    marked = {id(t) for t in context._dirty}
+    outputs = {id(v): i for i, v in enumerate(v for v in values if isinstance(v, Tensor))}
+    found = []
+    for outside in body.memory.outside.values():
+        if id(outside.standin) in marked:
+            found.append((outputs[id(outside.standin)], outside.value))
+        elif outside.standin._var is not outside.entry:
+            raise AutogradError(
+                f"{cls.__name__}.forward modifies a Tensor in place without saying so",
+                fix="call ctx.mark_dirty(x) and return x, or modify a copy: x.clone()",
+            )
+    return found
 
 
 class _Keeper:

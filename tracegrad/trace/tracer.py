@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import itertools
 import sys
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -23,8 +23,10 @@ from tracegrad.ops.constant import Constant
 from tracegrad.ops.stop import StopGradient
 from tracegrad.state import state
 from tracegrad.tensor import Tensor, check_array
+from tracegrad.trace.memory import Live, Memory, refresh_view
 
 _PYTHON_NUMBERS = (bool, int, float, complex)
+Captured = np.ndarray | Tensor | Live
 
 
 class Trace:
@@ -41,7 +43,7 @@ class Trace:
         self.definitions: dict[Var, Node] = {}
         self.values: dict[Var, Any] = {}
         self.sources: dict[Var, Tensor] = {}
-        self.captured: dict[Var, np.ndarray | Tensor] = {}
+        self.captured: dict[Var, Captured] = {}
         self.differentiated: set[Var] = set()
         self.guards: list[tuple[Var, Any]] = []
         self.assumptions: set[DimLike] = set()  # dimensions the trace takes to be non-negative
@@ -50,6 +52,7 @@ class Trace:
         self._capture_of: dict[int, Var] = {}
         self._constants: dict[tuple[type, Any], Var] = {}
         self._names = itertools.count()
+        self.memory = Memory(self)
 
     # ---- inputs ----------------------------------------------------------------------------------------------------
 
@@ -66,9 +69,12 @@ class Trace:
     def lift(self, value: Any) -> Var:
         """The value of this trace that stands for an operand: a Tensor, an array or a number."""
         if isinstance(value, Tensor):
-            if value._array is None and value._trace is self:
-                return value._var
-            return self._capture(value)
+            if value._array is not None or value._trace is not self:
+                value = self.memory.standin(value)
+            meta = value._meta
+            if meta is not None and meta.base is not None and meta.view_version != meta.version[0]:
+                refresh_view(value)
+            return value._var
         if type(value) in _PYTHON_NUMBERS:
             return self._constant(np.asarray(value), (type(value), repr(value)), weak=True)
         if isinstance(value, np.ndarray) and value.ndim:
@@ -88,7 +94,17 @@ class Trace:
             self.values[var] = array.item() if weak else array
         return var
 
-    def _capture(self, value: np.ndarray | Tensor) -> Var:
+    def live_number(self, read: Callable[[], float]) -> Tensor:
+        """A float that Python computes at each call, such as a learning rate; it takes part as a Python number."""
+        if self.parent is not None:
+            return self.parent.live_number(read)
+
+        def of_call(leaves: Sequence[Any]) -> float:
+            return float(read())
+
+        return Tensor._traced(self, self._capture(Live(of_call, float(read()))))
+
+    def _capture(self, value: Captured) -> Var:
         """An array or Tensor from outside: a hidden input, read afresh at each call."""
         if isinstance(value, Tensor) and value._array is None and value._trace.finished:
             raise ArgumentError(
@@ -100,6 +116,9 @@ class Trace:
             if isinstance(value, Tensor):
                 var = Var(value.type)
                 self.sources[var] = value
+            elif isinstance(value, Live):
+                var = Var(value.now.type if isinstance(value.now, Tensor) else Type(np.dtype(float), (), True))
+                self.values[var] = value.now._array if isinstance(value.now, Tensor) else value.now
             else:
                 check_array(value)
                 var = Var(Type(value.dtype.newbyteorder("="), value.shape))
@@ -131,6 +150,7 @@ class Trace:
 
     def apply(self, op: type[Operation], args: tuple[Any, ...], attrs: Mapping[str, Any]) -> Any:
         """Record a built-in operation on Tensors, arrays and numbers."""
+        args = tuple(self.memory.own(a) if isinstance(a, Tensor) else a for a in args)
         inputs = tuple(map(self.lift, args))
         inferred = op.infer(*(v.type for v in inputs), **attrs)
         several = type(inferred) is tuple
@@ -143,6 +163,8 @@ class Trace:
             )
         elif op.differentiable and any(isinstance(a, Tensor) and a.requires_grad for a in args):
             link(op, tuple(map(self._operand, args, inputs)), attrs, outputs)
+        if op.put is not None and isinstance(args[0], Tensor):
+            self.memory.note_view(op, args[0], attrs, outputs[0])
         return outputs if several else outputs[0]
 
     def _operand(self, arg: Any, var: Var) -> Any:
@@ -205,7 +227,7 @@ class Trace:
 
     # ---- the result ------------------------------------------------------------------------------------------------
 
-    def finish(self, outputs: tuple[Var, ...]) -> tuple[Graph, list[np.ndarray | Tensor]]:
+    def finish(self, outputs: tuple[Var, ...]) -> tuple[Graph, list[Captured]]:
         """The graph, whose inputs are the declared ones and then the captured ones, and what was captured.
 
         A captured array that nobody but the trace refers to can never change: it becomes a constant of the graph.
@@ -214,7 +236,7 @@ class Trace:
         self._capture_of.clear()
         constants: list[Node] = []
         kept: list[Var] = []
-        captured: list[np.ndarray | Tensor] = []
+        captured: list[Captured] = []
         for var in list(self.captured):
             value = self.captured.pop(var)
             self.values.pop(var, None)

@@ -15,6 +15,7 @@ from tracegrad.tensor import Tensor
 from tracegrad.trace.environment import Environment
 from tracegrad.transforms.autograd import GraphFunction
 from tracegrad.transforms.eager import run_undecorated
+from tracegrad.transforms.effects import SpentHistory
 from tracegrad.transforms.program import Program, run_results
 from tracegrad.transforms.record import Recording, record
 from tracegrad.transforms.signature import Call, leaf_type, read_call
@@ -47,16 +48,27 @@ class Entry:
             self.environment.watch_contents()
         self.calls = 0
 
+    def holds(self, call: Call) -> bool:
+        """Whether everything outside the arguments is as the recording found it."""
+        effects = self.recording.effects
+        return self.environment.holds() and (effects.none or effects.hold(call.leaves))
+
     def run(self, call: Call) -> tuple[bool, Any]:
         """(whether the guards held, the result)."""
-        recording = self.recording
-        inputs = [call.leaves[i] for i in self.dynamic] + list(recording.captured)
+        recording, effects, leaves = self.recording, self.recording.effects, call.leaves
+        inputs = recording.inputs(leaves, self.dynamic)
+        if effects.effects:
+            effects.check_apart(inputs, leaves)
+            if isinstance(self.program, GraphFunction):
+                inputs = effects.apart_from_writes(inputs, leaves)
         program = self.program
         results: Sequence[Any] = program(inputs) if isinstance(program, GraphFunction) else program(*inputs)
         n_guards = len(recording.guards)
         if n_guards and not guards_hold(recording.guards, results, recording):
             return False, None
         self.calls += 1
+        if effects.effects:
+            effects.carry_out(results, leaves)
         captures_gradient = any(isinstance(c, Tensor) and c.requires_grad for c in recording.captured)
         return True, self._build(results, call.tensors or captures_gradient)
 
@@ -65,6 +77,9 @@ class Entry:
             values: list[Any] = list(results)
         elif tensors:
             values = [Tensor._wrap(r) for r in results]
+            for position in self.recording.effects.spent:
+                out = values[position]
+                out._requires_grad, out._grad_fn = True, SpentHistory(out)
         else:
             values = run_results(results)
         if not tensors:
@@ -132,12 +147,12 @@ class CompiledFunction:
     def _call(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         if state.trace is not None:
             return self._inline(args, kwargs)
-        if state.eager:
+        if state.eager or state.dual is not None:
             return self._eager(args, kwargs)
         call = read_call(args, kwargs)
         entries = self.entries.setdefault(call.key, [])
         for position, entry in enumerate(entries):
-            if not entry.environment.holds():
+            if not entry.holds(call):
                 continue
             held, result = entry.run(call)
             if held:
@@ -148,7 +163,7 @@ class CompiledFunction:
                 return result
         if len(entries) >= MAX_PROGRAMS_PER_SIGNATURE:
             return self._give_up(args, kwargs)
-        self._note_recompile(entries)
+        self._note_recompile(entries, call)
         entry = self._compile(call, args, kwargs)
         entries.insert(0, entry)
         held, result = entry.run(call)
@@ -162,14 +177,16 @@ class CompiledFunction:
 
         self.last, self.fast, self.fast_arity = entry, fast_path(entry, call), len(call.spec.children()[0].children())
 
-    def _note_recompile(self, entries: list[Entry]) -> None:
+    def _note_recompile(self, entries: list[Entry], call: Call) -> None:
         """Remember, for `explain`, why this call compiles."""
         if not any(self.entries.values()):
             self.recompiles.append("first call")
         elif not entries:
             self.recompiles.append("arguments of another kind: structure, dtype, shape or static value")
-        elif all(entry.environment.holds() for entry in entries):
+        elif all(entry.holds(call) for entry in entries):
             self.recompiles.append("Python took another decision on a value (an if, a while, an int() or bool())")
+        elif all(entry.environment.holds() for entry in entries):
+            self.recompiles.append("a Tensor it uses changed: requires_grad, whether .grad is None, or its type")
         else:
             self.recompiles.append(next(e for e in entries if not e.environment.holds()).environment.changed())
 
@@ -209,7 +226,8 @@ class CompiledFunction:
     def _compile(self, call: Call, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Entry:
         recording = record(self.function, call.leaves, call.spec, {i: leaf_type(call.leaves[i]) for i in call.dynamic})
         tensors = call.tensors or any(isinstance(c, Tensor) for c in recording.captured)
-        program = GraphFunction(recording.graph) if tensors else Program(recording.graph)
+        linked = tensors and recording.effects.linked
+        program = GraphFunction(recording.graph) if linked else Program(recording.graph)
         return Entry(call, recording, program, None, self.function)
 
     def _eager(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:

@@ -21,7 +21,8 @@ def run_undecorated(function: Callable[..., Any], args: tuple[Any, ...], kwargs:
     """Call `function` on Tensors over the arguments' own arrays; arrays come back if no argument was a Tensor."""
     call = read_call(args, kwargs)
     wrapped, wrapped_kwargs = tree.unflatten(call.spec, [as_eager(leaf) for leaf in call.leaves])
-    result = call_user(function, wrapped, wrapped_kwargs)
+    with setting(numbers=not call.tensors):
+        result = call_user(function, wrapped, wrapped_kwargs)
     return result if call.tensors else tree.map_leaves(plain_unless_linked, result)
 
 
@@ -54,7 +55,7 @@ def eager_value_and_grad(transform: GradientFunction, args: tuple[Any, ...], kwa
         leaves[position] = _independent(call, position)
     wrapped, wrapped_kwargs = tree.unflatten(call.spec, leaves)
     outer_grad_enabled = state.grad_enabled
-    with setting(grad_enabled=True, differentiating=True):
+    with setting(grad_enabled=True, differentiating=True, numbers=not call.tensors):
         result = call_user(transform.function, wrapped, wrapped_kwargs)
     flat, spec = tree.flatten(result)
     output = Output(spec, tuple(range(len(flat))), (None,) * len(flat))
@@ -65,7 +66,7 @@ def eager_value_and_grad(transform: GradientFunction, args: tuple[Any, ...], kwa
     if not value.requires_grad and not transform.allow_unused:
         raise_unused(transform.function)
     wanted = [leaves[position] for position in wrt]
-    outer_graph = outer_grad_enabled and reaches_others(value, wanted)
+    outer_graph = state.dual is not None or (outer_grad_enabled and reaches_others(value, wanted))
     if value.requires_grad:
         grads = autograd_grad(value, wanted, create_graph=outer_graph, allow_unused=True, materialize_grads=True)
     else:
@@ -96,10 +97,15 @@ def reaches_others(value: Tensor, wanted: list[Tensor]) -> bool:
 def _independent(call: Call, position: int) -> Tensor:
     """A Tensor to differentiate with respect to: apart from other arguments, yet linked to an outer graph."""
     leaf = call.leaves[position]
-    if isinstance(leaf, Tensor) and leaf.requires_grad and state.grad_enabled:
+    linked = isinstance(leaf, Tensor) and leaf.requires_grad and state.grad_enabled
+    if linked:
         from tracegrad.ops.arithmetic import Positive
 
         return Positive.apply(leaf)
     fresh = Tensor._wrap(leaf._array if isinstance(leaf, Tensor) else np.asarray(leaf))  # type: ignore[arg-type]
+    if state.dual is not None and isinstance(leaf, Tensor):
+        from tracegrad.autograd.forward_ad import copy_tangents
+
+        copy_tangents(leaf, fresh)
     fresh.requires_grad = True
     return fresh

@@ -25,7 +25,10 @@ def fast_path(entry: Entry, call: Call) -> Callable[..., Any] | None:
     """A function of the positional arguments that returns the result or MISS; None where the call is too involved."""
     args_spec, kwargs_spec = call.spec.children()
     simple = all(child.is_leaf() for child in args_spec.children()) and not kwargs_spec.num_leaves
-    if not simple or call.tensors or not isinstance(entry.program, Program) or entry.recording.guards:
+    recording = entry.recording
+    if not simple or call.tensors or not isinstance(entry.program, Program):
+        return None
+    if recording.guards or not recording.effects.none:
         return None
     if any(not isinstance(c, np.ndarray) for c in entry.recording.captured):
         return None
@@ -93,8 +96,12 @@ def _result_expression(entry: Entry) -> str | None:
         return None
     if entry.gradient is None:
         return result
+    from tracegrad.transforms.gradient import GradientOutput
+
     gradient = entry.gradient
-    if gradient.has_aux or not all(spec.is_leaf() for spec in gradient.specs):
+    if not isinstance(gradient, GradientOutput) or gradient.has_aux:
+        return None
+    if not all(spec.is_leaf() for spec in gradient.specs):
         return None
     grads = values[len(values) - len(gradient.specs) :]
     packed = grads[0] if gradient.single else f"({', '.join(grads)},)"

@@ -111,7 +111,8 @@ class GradientFunction(CompiledFunction):
     def _compile(self, call: Call, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Entry:
         recording, joint = self._record(call, args, None)
         tensors = call.tensors or any(isinstance(c, Tensor) for c in recording.captured)
-        program = GraphFunction(joint) if tensors else Program(recording.graph, joint)
+        linked = tensors and recording.effects.linked
+        program = GraphFunction(joint) if linked else Program(recording.graph, joint)
         return Entry(call, recording, program, self._output(call.spec, args), self.function)
 
     def _eager(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
@@ -130,6 +131,7 @@ class GradientFunction(CompiledFunction):
         first = len(recording.graph.outputs) - n_guards
         outer.guards.extend(zip(outputs[first : first + n_guards], recording.guards, strict=True))
         values = [Tensor._traced(outer, v) for v in outputs]
+        recording.effects.pass_on(outer, values, call.leaves)
         return self._output(call.spec, args).build(recording.output, values)
 
 

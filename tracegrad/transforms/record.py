@@ -14,7 +14,10 @@ from tracegrad.ir.graph import Graph, Location, Var
 from tracegrad.ir.types import Type
 from tracegrad.state import setting
 from tracegrad.tensor import Tensor
-from tracegrad.trace.tracer import Trace
+from tracegrad.trace.memory import Live
+from tracegrad.trace.randomness import random_numbers_watched
+from tracegrad.trace.tracer import Captured, Trace
+from tracegrad.transforms.effects import Effects, collect
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,13 +41,20 @@ class Recording:
     """`graph` computes from the dynamic leaves, then the captured values, the results and then the guarded values.
 
     `guards` are the numbers Python saw for the last `len(guards)` outputs: the recording is right while they recur.
+    Between the results and them stand the new values of what the function modifies, as `effects` says.
     """
 
     graph: Graph
-    captured: tuple[np.ndarray | Tensor, ...]
+    captured: tuple[Captured, ...]
     output: Output
     guards: tuple[Any, ...]
     differentiated: tuple[int, ...]
+    effects: Effects
+
+    def inputs(self, leaves: Sequence[Any], dynamic: Sequence[int]) -> list[Any]:
+        """What the program is given in a call with these argument leaves."""
+        captured = [c.read(leaves) if isinstance(c, Live) else c for c in self.captured]
+        return [leaves[i] for i in dynamic] + captured
 
 
 def record(
@@ -55,30 +65,49 @@ def record(
     *,
     parent: Trace | None = None,
     differentiated: Sequence[int] = (),
+    symbolic: Sequence[int] = (),
 ) -> Recording:
-    """Run `function` on arguments whose leaves named in `types` are traced, and return what was recorded."""
+    """Run `function` on arguments whose leaves named in `types` are traced, and return what was recorded.
+
+    Leaves in `symbolic` have a type and no number: they stand for one row of the leaf.
+    """
     name = getattr(function, "__name__", function.__class__.__name__)
     trace = Trace(name, parent)
     replaced = list(leaves)
     inputs: list[Var] = []
     for position, input_type in types.items():
         leaf = leaves[position]
+        if position in symbolic:
+            replaced[position] = trace.add_input(input_type, f"x{position}")
+            inputs.append(replaced[position]._var)
+            trace.memory.watch(object(), position, replaced[position])
+            continue
         source = leaf if isinstance(leaf, Tensor) else None
         value = None if source is not None else leaf if input_type.weak else np.asarray(leaf)
         replaced[position] = trace.add_input(input_type, f"x{position}", value, source)
         inputs.append(replaced[position]._var)
+        trace.memory.watch(leaf, position, replaced[position])
+        if parent is None and source is not None and position not in differentiated:
+            trace.memory.mirror(leaf, replaced[position])
         if position in differentiated:
             trace.differentiated.add(replaced[position]._var)
     args, kwargs = tree.unflatten(spec, replaced)
-    with setting(trace=trace, grad_enabled=True):
-        result = call_user(function, args, kwargs)
-        outputs, output = read_output(trace, result)
+    try:
+        with setting(trace=trace, grad_enabled=True):
+            with random_numbers_watched(function, [leaf for i, leaf in enumerate(leaves) if i not in types]):
+                result = call_user(function, args, kwargs)
+            outputs, output = read_output(trace, result)
+            results = [leaf for leaf in tree.flatten(result)[0] if isinstance(leaf, Tensor)]
+            effects, written = collect(trace, results, len(outputs))
+    finally:
+        trace.memory.restore()
     guards = tuple(number for _, number in trace.guards)
-    outputs += tuple(var for var, _ in trace.guards)
+    outputs += (*written, *(var for var, _ in trace.guards))
     graph, captured = trace.finish(outputs)
     trace.values.clear()
     positions = list(types)
-    return Recording(graph, tuple(captured), output, guards, tuple(positions.index(p) for p in differentiated))
+    wrt = tuple(positions.index(p) for p in differentiated)
+    return Recording(graph, tuple(captured), output, guards, wrt, effects)
 
 
 def call_user(function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:

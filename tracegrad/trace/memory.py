@@ -1,0 +1,439 @@
+"""In-place modification while tracing.
+
+Values of a graph never change, so a write gives the Tensor a new value: `x[i] = v` makes the Tensor `x` stand for
+`index_update(x, i, v)` from there on. A view writes through to its base, and every other view of that base derives its
+value (and its history) from the base again when it is next asked. A Tensor from outside the trace is represented by a
+stand-in; what the stand-ins stand for at the end are the effects of the recording, carried out after each call.
+"""
+
+from __future__ import annotations
+
+import weakref
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from tracegrad.autograd.node import AccumulateGrad, BackwardNode, accumulator
+from tracegrad.errors import AutogradError, DTypeError, ShapeError, UnsupportedError
+from tracegrad.ir.graph import Var
+from tracegrad.state import setting, state
+from tracegrad.tensor import Meta, Tensor
+
+if TYPE_CHECKING:
+    from tracegrad.trace.tracer import Trace
+
+Leaf = Any  # a Tensor or ndarray from outside, or the position of an argument
+
+
+class Live:
+    """A captured value that is read afresh at each call: `read(leaves)`, from the argument leaves of that call.
+
+    `now` is what it is in the run that is recorded.
+    """
+
+    __slots__ = ("now", "read")
+
+    def __init__(self, read: Callable[[Sequence[Any]], Any], now: Any):
+        self.read, self.now = read, now
+
+
+@dataclass(frozen=True, slots=True)
+class Effect:
+    """Something a call does to the outside: `kind` is write, grad (a new .grad), add (into .grad's memory) or clear.
+
+    `target` is what is modified, `var` its new value; `count` is how often a write raises the version.
+    """
+
+    kind: str
+    target: Leaf
+    var: Var | None = None
+    value: Tensor | None = None
+    count: int = 1
+
+
+@dataclass(slots=True)
+class _Outside:
+    """A Tensor or array from outside, the Tensor that stands for it, and the value it has on entry."""
+
+    value: Any
+    leaf: Leaf
+    standin: Tensor
+    entry: Var
+
+
+@dataclass(slots=True)
+class _Gradient:
+    """The `.grad` of a leaf from outside: what it was on entry, and the stand-in of that once it was read."""
+
+    leaf: Tensor
+    before: Tensor | None
+    read: bool = False
+    assigned: bool = False
+    standin: Tensor | None = None
+    entry: Var | None = None
+
+
+class OutsideHistory(BackwardNode):
+    """The history of a Tensor that was computed outside the trace, which a backward inside cannot enter."""
+
+    __slots__ = ()
+
+    def __init__(self, value: Tensor):
+        self._begin()
+        self._edges = ()
+        self._outs = ((value.shape, value.dtype),)
+
+    def _run(self, cotangents: tuple[Tensor | None, ...]) -> tuple[Any, ...]:
+        raise UnsupportedError(
+            "backward() inside a traced function reached a Tensor that was computed outside it, from others",
+            fix="compute it inside the function, pass x.detach(), or call backward() on the function's result",
+        )
+
+
+class Memory:
+    """What one trace knows of memory: stand-ins of what came from outside, `.grad`s that were touched."""
+
+    def __init__(self, trace: Trace):
+        self.trace = trace
+        self.outside: dict[int, _Outside] = {}
+        self.by_standin: dict[int, _Outside] = {}
+        self.gradients: dict[int, _Gradient] = {}
+        self.frozen: list[tuple[Leaf, np.ndarray]] = []
+        self.ran_backward = False
+        self.detached_write = False  # a Tensor that requires grad was modified under no_grad
+        self._accumulators: list[AccumulateGrad] = []
+
+    # ---- what comes from outside -----------------------------------------------------------------------------------
+
+    def standin(self, value: Tensor) -> Tensor:
+        """The Tensor of this trace that stands for one from outside."""
+        found = self.outside.get(id(value))
+        if found is None:
+            tensor = Tensor._traced(self.trace, self.trace._capture(value))
+            found = self.watch(value, value, tensor)
+            self.mirror(value, tensor)
+        return found.standin
+
+    def watch(self, value: Any, leaf: Leaf, tensor: Tensor) -> _Outside:
+        """Let `tensor` stand for `value`, so that writes to it become effects."""
+        found = _Outside(value, leaf, tensor, tensor._var)
+        self.outside[id(value)] = found
+        self.by_standin[id(tensor)] = found
+        return found
+
+    def mirror(self, value: Tensor, tensor: Tensor) -> None:
+        """Let gradients of the stand-in go where those of `value` go."""
+        if not value.requires_grad:
+            return
+        tensor._requires_grad = True
+        if value.grad_fn is None:
+            node = accumulator(value)
+            self._accumulators.append(node)
+            tensor._ensure_meta().accumulator = weakref.ref(node)
+        else:
+            inside = value._array is None or self.trace.parent is not None
+            tensor._grad_fn = value._grad_fn if inside else OutsideHistory(value)
+            tensor._output_nr = value._output_nr if inside else 0
+
+    def own(self, x: Tensor) -> Tensor:
+        """`x` if it belongs to this trace, else its stand-in."""
+        return x if x._array is None and x._trace is self.trace else self.standin(x)
+
+    def freeze(self, value: Tensor) -> None:
+        """Note that the numbers of a Tensor from outside went into the recording."""
+        self.frozen.append((self._name(value), np.array(value._array)))
+
+    # ---- views -----------------------------------------------------------------------------------------------------
+
+    def note_view(self, op: Any, source: Tensor, attrs: Any, out: Tensor) -> None:
+        """`out` shares memory with `source`: remember how to get there."""
+        meta = source._ensure_meta()
+        replay = (*meta.replay, (op, attrs, None))
+        if op.name == "reshape" and meta.replay and not _shares_memory(meta.base, replay):
+            return
+        out._meta = own = Meta()
+        own.version, own.base, own.replay = meta.version, source if meta.base is None else meta.base, replay
+        own.view_version = meta.version[0]
+        assert own.base is not None
+        if op.name == "stop_gradient":
+            own.view_reason = "detached"
+        elif not state.grad_enabled and own.base._requires_grad and meta.view_reason is None:
+            own.view_reason = "no_grad"
+        else:
+            own.view_reason = meta.view_reason
+
+    # ---- writing ---------------------------------------------------------------------------------------------------
+
+    def apply(self, x: Tensor, compute: Callable[[Tensor], Any], what: str) -> Tensor:
+        """Replace the value of `x` by `compute(x)`; `x` itself comes back."""
+        target = self.own(x)
+        self._check(target)
+        result = compute(self._before(target))
+        self._store(target, result, what)
+        return x
+
+    def replace(self, x: Tensor, value: Any, what: str, node_class: type[BackwardNode]) -> Tensor:
+        """Overwrite all of `x`; the gradient flows to `value` alone."""
+        from tracegrad.ops.casting import astype
+        from tracegrad.ops.operands import lifted
+        from tracegrad.ops.shape import broadcast_to
+
+        target = self.own(x)
+        self._check(target)
+        before, shape = self._before(target), np.shape(value)
+        if len(shape) > x.ndim or any(
+            s not in (1, d) for s, d in zip(reversed(shape), reversed(x.shape), strict=False)
+        ):
+            raise ShapeError(f"{what}: a value of shape {tuple(shape)} cannot be broadcast to {tuple(x.shape)}")
+        result = broadcast_to(astype(lifted(value), x.dtype), x.shape)
+        if state.grad_enabled and before.requires_grad and not result.requires_grad:
+            node = node_class(before, None)  # type: ignore[call-arg]
+            result = Tensor._traced(self.trace, self.trace.lift(result))
+            result._requires_grad, result._grad_fn = True, node
+        self._store(target, result, what)
+        return x
+
+    def become(self, x: Tensor, result: Tensor, what: str) -> None:
+        """Let a user's Function that modified `x` in place be what computed it."""
+
+        def computed(before: Tensor) -> Tensor:
+            return result
+
+        self.apply(x, computed, what)
+
+    def _check(self, target: Tensor) -> None:
+        from tracegrad.autograd.inplace import _check_history
+
+        meta = target._meta
+        base = target if meta is None or meta.base is None else meta.base
+        detached = meta is not None and meta.view_reason == "detached"
+        if state.grad_enabled and not detached:
+            _check_history(target)
+        if base._var in self.trace.differentiated:
+            raise AutogradError(
+                "an argument that is being differentiated is a leaf Variable that requires grad, "
+                "and it is being used in an in-place operation",
+                fix="write it as a new value (x = x + y), or modify a copy (x = x.copy())",
+            )
+        if detached or not state.grad_enabled:
+            if base.requires_grad:
+                self.detached_write = True
+            elif self.trace.depends_on_differentiated(self.trace.lift(target)):
+                raise UnsupportedError(
+                    "a value that a gradient is wanted for is modified in place under no_grad or through detach()",
+                    fix="write it as a new value: y = tg.stop_gradient(...)",
+                )
+
+    def _before(self, target: Tensor) -> Tensor:
+        """The value and history of a Tensor, apart from what it will stand for."""
+        before = Tensor._traced(self.trace, self.trace.lift(target))
+        if target.requires_grad:
+            before._requires_grad, before._grad_fn = True, target._grad_fn
+            before._output_nr = target._output_nr
+            if target._grad_fn is None and target._meta is not None:
+                before._ensure_meta().accumulator = target._meta.accumulator
+        return before
+
+    def _store(self, target: Tensor, result: Any, what: str) -> None:
+        from tracegrad.autograd.inplace import _move_retained, rebase_history
+        from tracegrad.ops.casting import astype
+        from tracegrad.ops.operands import lifted
+
+        result = lifted(result)
+        if result.shape != target.shape:
+            raise ShapeError(
+                f"{what}: the output with shape {tuple(target.shape)} doesn't match the broadcast shape "
+                f"{tuple(result.shape)}",
+                fix="write it as a new value instead: y = x + other",
+            )
+        if not np.can_cast(result.dtype, target.dtype, "same_kind"):
+            raise DTypeError(
+                f"{what}: the result type {result.dtype} can't be cast to the Tensor's {target.dtype}",
+                fix=f"write it as a new value, or convert x first: x.astype({str(result.dtype)!r})",
+            )
+        result = self.own(astype(result, target.dtype))
+        meta = target._ensure_meta()
+        base = meta.base
+        new = self.trace.lift(result)
+        if base is not None:
+            base._var = self._put(base._var, meta.replay, new)
+        target._var = new
+        meta.version[0] += 1
+        meta.view_version = meta.version[0]
+        if not (state.grad_enabled and result.requires_grad and target.dtype.kind in "fc"):
+            return
+        if base is None or meta.view_reason == "detached":
+            former, former_position = target._grad_fn, target._output_nr
+            target._requires_grad, target._grad_fn, target._output_nr = True, result._grad_fn, result._output_nr
+            _move_retained(target, former, former_position)
+        else:
+            rebase_history(target, result._grad_fn, result._output_nr)
+
+    def _put(self, base: Var, replay: Any, value: Var) -> Var:
+        """The base with the elements that a view sees replaced."""
+        trace = self.trace
+        with setting(trace=trace, grad_enabled=True):  # Tensors without history: nothing is linked
+            parents = [Tensor._traced(trace, base)]
+            for op, attrs, _ in replay[:-1]:
+                parents.append(op.apply(parents[-1], **attrs))
+            result = Tensor._traced(trace, value)
+            for (op, attrs, _), parent in zip(reversed(replay), reversed(parents), strict=True):
+                result = op.put(parent, result, **attrs)
+            return trace.lift(result)
+
+    # ---- gradients -------------------------------------------------------------------------------------------------
+
+    def leaf_of(self, x: Tensor) -> Tensor:
+        """The Tensor from outside that a stand-in stands for; `x` itself otherwise."""
+        found = self.by_standin.get(id(x))
+        return found.value if found is not None and isinstance(found.value, Tensor) else x
+
+    def touch(self, x: Tensor) -> Tensor:
+        """Remember the `.grad` a leaf from outside has on entry, before it is assigned; the leaf."""
+        leaf = self.leaf_of(x)
+        if leaf._array is not None and id(leaf) not in self.gradients:
+            meta = leaf._meta
+            self.gradients[id(leaf)] = _Gradient(leaf, None if meta is None else meta.grad)
+        return leaf
+
+    def assign_grad(self, x: Tensor, value: Tensor | None) -> None:
+        """`x.grad = value`."""
+        leaf = self.touch(x)
+        known = self.gradients.get(id(leaf))
+        if known is not None:
+            known.assigned = True
+        leaf._ensure_meta().grad = value
+
+    def read_grad(self, x: Tensor) -> Tensor | None:
+        """`x.grad`, which for a leaf from outside is read afresh at each call."""
+        leaf = self.touch(x)
+        meta = leaf._ensure_meta()
+        known = self.gradients.get(id(leaf))
+        if known is not None and not known.read and not known.assigned:
+            known.read = True
+            if known.before is not None:
+                known.entry = self.trace._capture(_gradient_of(self._name(leaf), known.before))
+                known.standin = meta.grad = Tensor._traced(self.trace, known.entry)
+        return meta.grad
+
+    def accumulate(self, leaf: Tensor, g: Any) -> None:
+        """Add `g` to the `.grad` of a leaf."""
+        from tracegrad.autograd.node import as_tensor, detached
+        from tracegrad.ops.arithmetic import Add
+
+        self.ran_backward = True
+        former = self.read_grad(leaf)
+        leaf = self.leaf_of(leaf)
+        g = self.own(as_tensor(g))
+        meta = leaf._ensure_meta()
+        if former is None:
+            meta.grad = g.clone() if state.grad_enabled and g.requires_grad else detached(g)
+        elif state.grad_enabled:
+            meta.grad = Add.apply(former, g)
+        else:
+
+            def add(x: Tensor) -> Any:
+                return Add.apply(x, g)
+
+            self.apply(former, add, "accumulation of gradients")
+
+    # ---- the end ---------------------------------------------------------------------------------------------------
+
+    def restore(self) -> None:
+        """Give the leaves from outside the `.grad` they had: it is each call that changes them."""
+        for known in self.gradients.values():
+            if known.leaf._meta is not None:
+                known.leaf._meta.grad = known.before
+
+    def effects(self) -> list[Effect]:
+        """What the recorded function does to the outside. Raises UnsupportedError where memory overlaps."""
+        found = []
+        for outside in self.outside.values():
+            if outside.standin._var is outside.entry:
+                continue
+            self._check_writable(outside)
+            count = outside.standin._version
+            found.append(Effect("write", outside.leaf, outside.standin._var, outside.standin, count))
+        for known in self.gradients.values():
+            target = self._name(known.leaf)
+            final = None if known.leaf._meta is None else known.leaf._meta.grad
+            if final is None:
+                if known.assigned:
+                    found.append(Effect("clear", target))
+            elif final is known.standin:
+                if final._var is not known.entry:
+                    found.append(Effect("add", target, final._var))
+            elif final is not known.before:
+                found.append(Effect("grad", target, self.trace.lift(final), final))
+        return found
+
+    def _name(self, leaf: Any) -> Leaf:
+        """The position of an argument, which is another object in the next call; anything else itself."""
+        outside = self.outside.get(id(leaf))
+        return leaf if outside is None else outside.leaf
+
+    def conditions(self) -> tuple[tuple[Leaf, bool], ...]:
+        """The leaves whose `.grad` was looked at, and whether it was None."""
+        return tuple((self._name(k.leaf), k.before is None) for k in self.gradients.values() if k.read)
+
+    def forget(self, value: Any) -> None:
+        """A captured value is not captured after all."""
+        outside = self.outside.pop(id(value), None)
+        if outside is not None:
+            del self.by_standin[id(outside.standin)]
+
+    def _check_writable(self, written: _Outside) -> None:
+        array = getattr(written.value, "_array", written.value)
+        if not isinstance(array, np.ndarray):
+            if isinstance(written.value, Tensor):
+                return  # a value of an outer trace
+            raise UnsupportedError(
+                f"an argument that is a {type(written.value).__name__} is modified in place, but numbers are immutable",
+                fix="pass an array, or write it as a new value",
+            )
+        others = [*self.trace.captured.values(), *(o.value for o in self.outside.values())]
+        for other in others:
+            other_array = getattr(other, "_array", other)
+            if other is written.value or not isinstance(other_array, np.ndarray):
+                continue
+            if np.may_share_memory(array, other_array):
+                raise UnsupportedError(
+                    "a traced function modifies an array in place that shares memory with another one it uses",
+                    fix="pass or capture the array once, and make views of it inside the function",
+                )
+
+
+def _gradient_of(owner: Any, now: Tensor) -> Live:
+    """The `.grad` of a leaf, or of the argument at a position."""
+
+    def read(leaves: Sequence[Any]) -> Any:
+        leaf = leaves[owner] if isinstance(owner, int) else owner
+        return leaf._meta.grad
+
+    return Live(read, now)
+
+
+def _shares_memory(base: Any, replay: Any) -> bool:
+    """Whether NumPy gives a view for this chain on a C-contiguous array, or copies at the last step."""
+    if not all(isinstance(d, int) for d in base.shape):
+        return True
+    array = np.empty(base.shape, bool)
+    for op, attrs, _ in replay:
+        before, array = array, op.forward(array, **attrs)
+    return bool(np.may_share_memory(before, array)) or array.size == 0
+
+
+def refresh_view(view: Tensor) -> None:
+    """Derive value and history of a traced view from what its base stands for now."""
+    from tracegrad.autograd.views import replayed
+
+    meta = view._meta
+    assert meta is not None and meta.base is not None
+    with setting(grad_enabled=True, trace=view._trace):
+        fresh = replayed(meta.base, meta.replay)
+    view._var = fresh._var
+    if meta.view_reason != "detached" and fresh.requires_grad:
+        view._requires_grad, view._grad_fn, view._output_nr = True, fresh._grad_fn, fresh._output_nr
+    meta.view_version = meta.version[0]

@@ -1,0 +1,204 @@
+"""What a compiled function does besides returning results: it modifies arrays in place, and sets `.grad`."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from tracegrad.autograd.inplace import rebase_history
+from tracegrad.autograd.node import BackwardNode, freed
+from tracegrad.errors import ArgumentError, UnsupportedError
+from tracegrad.state import no_grad
+from tracegrad.tensor import Tensor
+from tracegrad.trace.memory import Effect
+from tracegrad.trace.tracer import Trace
+
+
+@dataclass(frozen=True, slots=True)
+class Effects:
+    """What a recording requires of the outside, and what each call does to it.
+
+    outputs:  per effect, the position of the new value among the graph's outputs, None where there is none.
+    absent:   (leaf, whether its `.grad` was None): the recording holds while that is so.
+    frozen:   (leaf, numbers): Tensors whose numbers Python looked at.
+    flags:    (captured Tensor, requires_grad, shape, dtype) as they were.
+    spent:    outputs whose history was freed by a backward() inside; `linked` says whether any other has one.
+    """
+
+    effects: tuple[Effect, ...]
+    outputs: tuple[int | None, ...]
+    absent: tuple[tuple[Any, bool], ...]
+    frozen: tuple[tuple[Any, np.ndarray], ...]
+    flags: tuple[tuple[Tensor, bool, tuple[Any, ...], np.dtype], ...]
+    spent: frozenset[int]
+    linked: bool
+
+    @property
+    def none(self) -> bool:
+        return not (self.effects or self.absent or self.frozen or self.flags)
+
+    def hold(self, leaves: Sequence[Any]) -> bool:
+        """Whether the outside is as the recording found it."""
+        for tensor, requires_grad, shape, dtype in self.flags:
+            array = tensor._array
+            if array is None or tensor.requires_grad is not requires_grad or array.shape != shape:
+                return False
+            if array.dtype != dtype:
+                return False
+        for leaf, absent in self.absent:
+            meta = _resolved(leaf, leaves)._meta
+            if (meta is None or meta.grad is None) is not absent:
+                return False
+        for leaf, numbers in self.frozen:
+            array = _resolved(leaf, leaves)._array
+            if not np.array_equal(array, numbers, equal_nan=numbers.dtype.kind in "fc"):
+                return False
+        return True
+
+    def check_apart(self, inputs: Sequence[Any], leaves: Sequence[Any]) -> None:
+        """Raise UnsupportedError where an array that is written shares memory with another input of this call."""
+        for effect in self.effects:
+            if effect.kind != "write":
+                continue
+            written = _resolved(effect.target, leaves)
+            array = _memory(written)
+            for other in inputs:
+                memory = _memory(other)
+                if other is not written and isinstance(memory, np.ndarray) and np.may_share_memory(array, memory):
+                    raise UnsupportedError(
+                        "a compiled function modifies an argument in place that shares memory with another input",
+                        fix="pass a copy of one of them",
+                    )
+
+    def apart_from_writes(self, inputs: Sequence[Any], leaves: Sequence[Any]) -> list[Any]:
+        """The inputs, with copies of those that will be written: a backward may read what they are now."""
+        written = {id(_resolved(e.target, leaves)) for e in self.effects if e.kind == "write"}
+        return [_copied(x) if id(x) in written else x for x in inputs]
+
+    def carry_out(self, results: Sequence[Any], leaves: Sequence[Any]) -> None:
+        """Do to the outside what the function does."""
+        for effect, position in zip(self.effects, self.outputs, strict=True):
+            target = _resolved(effect.target, leaves)
+            result = None if position is None else results[position]
+            if effect.kind == "write":
+                _write(target, result, effect.count)
+            elif effect.kind == "add":
+                _write(target._meta.grad, result, 1)
+            elif effect.kind == "clear":
+                if target._meta is not None:
+                    target._meta.grad = None
+            else:
+                linked = isinstance(result, Tensor) and result.requires_grad
+                new = result if linked else Tensor._wrap(np.array(_memory(result)))
+                target._ensure_meta().grad = new
+
+    def pass_on(self, outer: Trace, results: Sequence[Tensor], leaves: Sequence[Any]) -> None:
+        """Do to a surrounding trace what the function does."""
+        for effect, position in zip(self.effects, self.outputs, strict=True):
+            if effect.kind != "write" or position is None:
+                raise UnsupportedError(
+                    "`.grad` is used in a function that is differentiated by tg.grad inside another traced function",
+                    fix="call backward() in the outer function",
+                )
+            target = _resolved(effect.target, leaves)
+            if not isinstance(target, Tensor):
+                raise UnsupportedError(
+                    "an array is modified in place by a function that is differentiated inside another traced function",
+                    fix="modify a copy, or return the new value",
+                )
+            with no_grad():
+                target.copy_(results[position])
+        outer.memory.frozen.extend((_resolved(leaf, leaves), numbers) for leaf, numbers in self.frozen)
+
+
+def _copied(x: Any) -> Any:
+    if not isinstance(x, Tensor):
+        return np.array(x)
+    out = Tensor._wrap(np.array(x._array))
+    if x.requires_grad:
+        out._requires_grad, out._grad_fn, out._output_nr = True, x._grad_fn, x._output_nr
+    return out
+
+
+def _resolved(leaf: Any, leaves: Sequence[Any]) -> Any:
+    return leaves[leaf] if isinstance(leaf, int) else leaf
+
+
+def _memory(value: Any) -> Any:
+    return value._array if isinstance(value, Tensor) else value
+
+
+def _write(target: Any, result: Any, count: int) -> None:
+    array = _memory(target)
+    if not isinstance(array, np.ndarray):
+        raise ArgumentError(
+            f"a compiled function modifies an argument in place that is a {type(target).__name__} in this call",
+            fix="pass an array",
+        )
+    if not array.flags.writeable:
+        raise ArgumentError(
+            "a compiled function modifies an array in place that is read-only", fix="pass a copy: x.copy()"
+        )
+    np.copyto(array, _memory(result))
+    if isinstance(target, Tensor):
+        target._ensure_meta().version[0] += count
+        if isinstance(result, Tensor) and result.requires_grad and result._grad_fn is not None:
+            rebase_history(target, result._grad_fn, result._output_nr)
+
+
+class SpentHistory(BackwardNode):
+    """The history of a result whose saved values were freed by a backward() inside the compiled function."""
+
+    __slots__ = ()
+
+    def __init__(self, out: Tensor):
+        self._begin()
+        self._edges = ()
+        self._outs = ((out.shape, out.dtype),)
+
+    def _run(self, cotangents: tuple[Tensor | None, ...]) -> tuple[Any, ...]:
+        raise freed()
+
+
+def collect(trace: Trace, results: Sequence[Tensor], first: int) -> tuple[Effects, tuple[Any, ...]]:
+    """The effects of a recording with these results, whose own outputs start at `first`; and the values to append."""
+    memory = trace.memory
+    effects = tuple(memory.effects())
+    positions: list[int | None] = []
+    values = []
+    for effect in effects:
+        positions.append(None if effect.var is None else first + len(values))
+        if effect.var is not None:
+            values.append(effect.var)
+    spent = frozenset(i for i, r in enumerate(results) if memory.ran_backward and _is_spent(r))
+    # Without a backward() inside, the adjoint of the graph decides what has a history.
+    linked = not memory.ran_backward or any(r.requires_grad and i not in spent for i, r in enumerate(results))
+    if memory.detached_write and linked and any(r.requires_grad for r in results):
+        raise UnsupportedError(
+            "a traced function modifies a Tensor that requires grad under no_grad, and returns a result with a history",
+            fix="return result.detach(), or modify the Tensor outside the traced function",
+        )
+    flags = tuple(
+        (c, c.requires_grad, c._array.shape, c._array.dtype)
+        for c in trace.captured.values()
+        if isinstance(c, Tensor) and c._array is not None
+    )
+    found = Effects(effects, tuple(positions), memory.conditions(), tuple(memory.frozen), flags, spent, linked)
+    return found, tuple(values)
+
+
+def _is_spent(result: Tensor) -> bool:
+    """Whether the history of a result was freed."""
+    stack, seen = [result.grad_fn], set()
+    while stack:
+        node = stack.pop()
+        if node is None or id(node) in seen:
+            continue
+        seen.add(id(node))
+        if getattr(node, "saved", ()) is None:
+            return True
+        stack.extend(successor for successor, _ in node.next_functions)
+    return False
