@@ -85,6 +85,10 @@ class LeavesTraceError(TracegradError, TypeError):
     """A traced value was turned into a plain number or array, so that its derivative would be lost."""
 
 
+class FrozenRandomError(LeavesTraceError):
+    """Random numbers of another generator than tracegrad's, drawn while a function was traced."""
+
+
 class LeavesFunctionBody(BaseException):
     """Not an error: the signal that a user's Function, while it is traced, turns a value into plain numbers.
 

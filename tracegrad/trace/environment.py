@@ -36,6 +36,7 @@ class Environment:
         self._containers: list[tuple[Any, tuple[Any, ...]]] = []
         self.arrays: dict[int, np.ndarray] = {}
         self._contents: list[tuple[np.ndarray, np.ndarray]] = []
+        self.generators: list[Any] = []  # NumPy's, whose numbers a recording would freeze
         _Collector(self).collect(function, *static)
         self.holds = self._compile()
 
@@ -164,6 +165,8 @@ class _Collector:
             self._container(value)
         elif isinstance(getattr(value, "__wrapped__", None), Callable) and _library(type(value).__module__):
             self.visit(value.__wrapped__)  # a decorated function
+        elif str(type(value).__module__).startswith("numpy.random"):
+            self.environment.generators.append(value)
         elif not _foreign(value):
             self.objects.append(value)
             if not isinstance(value, type):
