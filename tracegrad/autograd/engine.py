@@ -307,7 +307,7 @@ def _finish_leaf(node: BackwardNode, g: Any, wanted: Wanted | None) -> None:
 def accumulate(leaf: Tensor, g: Any) -> None:
     """Add `g` to `leaf.grad`: the first gradient becomes it, later ones are added in place to the same object."""
     if state.trace is not None:
-        state.trace.memory.accumulate(leaf, g)
+        state.trace.memory.gradients.accumulate(leaf, g)
         return
     with _accumulating:
         meta = leaf._ensure_meta()

@@ -26,7 +26,7 @@ def backward(
 def _get_grad(self: Tensor) -> Tensor | None:
     meta = self._meta
     if state.trace is not None:
-        return state.trace.memory.read_grad(self)
+        return state.trace.memory.gradients.read(self)
     if self._grad_fn is not None and not (meta is not None and (meta.retains_grad or meta.grad is not None)):
         warnings.warn(
             "The .grad attribute of a Tensor that is not a leaf Tensor is being accessed; backward() does not fill it. "
@@ -56,7 +56,7 @@ def _set_grad(self: Tensor, value: Any) -> None:
     elif self._meta is None and state.trace is None:
         return
     if state.trace is not None:
-        state.trace.memory.assign_grad(self, value)
+        state.trace.memory.gradients.assign(self, value)
     else:
         self._ensure_meta().grad = value
 

@@ -9,7 +9,7 @@ stand-in; what the stand-ins stand for at the end are the effects of the recordi
 from __future__ import annotations
 
 import weakref
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -20,37 +20,10 @@ from tracegrad.errors import AutogradError, DTypeError, ShapeError, UnsupportedE
 from tracegrad.ir.graph import Var
 from tracegrad.state import setting, state
 from tracegrad.tensor import Meta, Tensor
+from tracegrad.trace.leaf_gradients import Effect, Leaf, LeafGradients
 
 if TYPE_CHECKING:
     from tracegrad.trace.tracer import Trace
-
-Leaf = Any  # a Tensor or ndarray from outside, or the position of an argument
-
-
-class Live:
-    """A captured value that is read afresh at each call: `read(leaves)`, from the argument leaves of that call.
-
-    `now` is what it is in the run that is recorded.
-    """
-
-    __slots__ = ("now", "read")
-
-    def __init__(self, read: Callable[[Sequence[Any]], Any], now: Any):
-        self.read, self.now = read, now
-
-
-@dataclass(frozen=True, slots=True)
-class Effect:
-    """Something a call does to the outside: `kind` is write, grad (a new .grad), add (into .grad's memory) or clear.
-
-    `target` is what is modified, `var` its new value; `count` is how often a write raises the version.
-    """
-
-    kind: str
-    target: Leaf
-    var: Var | None = None
-    value: Tensor | None = None
-    count: int = 1
 
 
 @dataclass(slots=True)
@@ -61,18 +34,6 @@ class _Outside:
     leaf: Leaf
     standin: Tensor
     entry: Var
-
-
-@dataclass(slots=True)
-class _Gradient:
-    """The `.grad` of a leaf from outside: what it was on entry, and the stand-in of that once it was read."""
-
-    leaf: Tensor
-    before: Tensor | None
-    read: bool = False
-    assigned: bool = False
-    standin: Tensor | None = None
-    entry: Var | None = None
 
 
 class OutsideHistory(BackwardNode):
@@ -99,9 +60,8 @@ class Memory:
         self.trace = trace
         self.outside: dict[int, _Outside] = {}
         self.by_standin: dict[int, _Outside] = {}
-        self.gradients: dict[int, _Gradient] = {}
+        self.gradients = LeafGradients(self)
         self.frozen: list[tuple[Leaf, np.ndarray]] = []
-        self.ran_backward = False
         self.detached_write = False  # a Tensor that requires grad was modified under no_grad
         self._accumulators: list[AccumulateGrad] = []
 
@@ -141,9 +101,14 @@ class Memory:
         """`x` if it belongs to this trace, else its stand-in."""
         return x if x._array is None and x._trace is self.trace else self.standin(x)
 
+    def leaf_of(self, x: Tensor) -> Tensor:
+        """The Tensor from outside that a stand-in stands for; `x` itself otherwise."""
+        found = self.by_standin.get(id(x))
+        return found.value if found is not None and isinstance(found.value, Tensor) else x
+
     def freeze(self, value: Tensor) -> None:
         """Note that the numbers of a Tensor from outside went into the recording."""
-        self.frozen.append((self._name(value), np.array(value._array)))
+        self.frozen.append((self.name(value), np.array(value._array)))
 
     # ---- views -----------------------------------------------------------------------------------------------------
 
@@ -283,69 +248,7 @@ class Memory:
                 result = op.put(parent, result, **attrs)
             return trace.lift(result)
 
-    # ---- gradients -------------------------------------------------------------------------------------------------
-
-    def leaf_of(self, x: Tensor) -> Tensor:
-        """The Tensor from outside that a stand-in stands for; `x` itself otherwise."""
-        found = self.by_standin.get(id(x))
-        return found.value if found is not None and isinstance(found.value, Tensor) else x
-
-    def touch(self, x: Tensor) -> Tensor:
-        """Remember the `.grad` a leaf from outside has on entry, before it is assigned; the leaf."""
-        leaf = self.leaf_of(x)
-        if leaf._array is not None and id(leaf) not in self.gradients:
-            meta = leaf._meta
-            self.gradients[id(leaf)] = _Gradient(leaf, None if meta is None else meta.grad)
-        return leaf
-
-    def assign_grad(self, x: Tensor, value: Tensor | None) -> None:
-        """`x.grad = value`."""
-        leaf = self.touch(x)
-        known = self.gradients.get(id(leaf))
-        if known is not None:
-            known.assigned = True
-        leaf._ensure_meta().grad = value
-
-    def read_grad(self, x: Tensor) -> Tensor | None:
-        """`x.grad`, which for a leaf from outside is read afresh at each call."""
-        leaf = self.touch(x)
-        meta = leaf._ensure_meta()
-        known = self.gradients.get(id(leaf))
-        if known is not None and not known.read and not known.assigned:
-            known.read = True
-            if known.before is not None:
-                known.entry = self.trace._capture(_gradient_of(self._name(leaf), known.before))
-                known.standin = meta.grad = Tensor._traced(self.trace, known.entry)
-        return meta.grad
-
-    def accumulate(self, leaf: Tensor, g: Any) -> None:
-        """Add `g` to the `.grad` of a leaf."""
-        from tracegrad.autograd.node import as_tensor, detached
-        from tracegrad.ops.arithmetic import Add
-
-        self.ran_backward = True
-        former = self.read_grad(leaf)
-        leaf = self.leaf_of(leaf)
-        g = self.own(as_tensor(g))
-        meta = leaf._ensure_meta()
-        if former is None:
-            meta.grad = g.clone() if state.grad_enabled and g.requires_grad else detached(g)
-        elif state.grad_enabled:
-            meta.grad = Add.apply(former, g)
-        else:
-
-            def add(x: Tensor) -> Any:
-                return Add.apply(x, g)
-
-            self.apply(former, add, "accumulation of gradients")
-
     # ---- the end ---------------------------------------------------------------------------------------------------
-
-    def restore(self) -> None:
-        """Give the leaves from outside the `.grad` they had: it is each call that changes them."""
-        for known in self.gradients.values():
-            if known.leaf._meta is not None:
-                known.leaf._meta.grad = known.before
 
     def effects(self) -> list[Effect]:
         """What the recorded function does to the outside. Raises UnsupportedError where memory overlaps."""
@@ -356,27 +259,13 @@ class Memory:
             self._check_writable(outside)
             count = outside.standin._version
             found.append(Effect("write", outside.leaf, outside.standin._var, outside.standin, count))
-        for known in self.gradients.values():
-            target = self._name(known.leaf)
-            final = None if known.leaf._meta is None else known.leaf._meta.grad
-            if final is None:
-                if known.assigned:
-                    found.append(Effect("clear", target))
-            elif final is known.standin:
-                if final._var is not known.entry:
-                    found.append(Effect("add", target, final._var))
-            elif final is not known.before:
-                found.append(Effect("grad", target, self.trace.lift(final), final))
+        found += self.gradients.effects()
         return found
 
-    def _name(self, leaf: Any) -> Leaf:
+    def name(self, leaf: Any) -> Leaf:
         """The position of an argument, which is another object in the next call; anything else itself."""
         outside = self.outside.get(id(leaf))
         return leaf if outside is None else outside.leaf
-
-    def conditions(self) -> tuple[tuple[Leaf, bool], ...]:
-        """The leaves whose `.grad` was looked at, and whether it was None."""
-        return tuple((self._name(k.leaf), k.before is None) for k in self.gradients.values() if k.read)
 
     def forget(self, value: Any) -> None:
         """A captured value is not captured after all."""
@@ -403,16 +292,6 @@ class Memory:
                     "a traced function modifies an array in place that shares memory with another one it uses",
                     fix="pass or capture the array once, and make views of it inside the function",
                 )
-
-
-def _gradient_of(owner: Any, now: Tensor) -> Live:
-    """The `.grad` of a leaf, or of the argument at a position."""
-
-    def read(leaves: Sequence[Any]) -> Any:
-        leaf = leaves[owner] if isinstance(owner, int) else owner
-        return leaf._meta.grad
-
-    return Live(read, now)
 
 
 def _shares_memory(base: Any, replay: Any) -> bool:

@@ -23,7 +23,8 @@ from tracegrad.ops.constant import Constant
 from tracegrad.ops.stop import StopGradient
 from tracegrad.state import state
 from tracegrad.tensor import Tensor, check_array
-from tracegrad.trace.memory import Live, Memory, refresh_view
+from tracegrad.trace.leaf_gradients import Live
+from tracegrad.trace.memory import Memory, refresh_view
 
 _PYTHON_NUMBERS = (bool, int, float, complex)
 Captured = np.ndarray | Tensor | Live

@@ -13,7 +13,7 @@ from tracegrad.autograd.node import BackwardNode, freed
 from tracegrad.errors import ArgumentError, UnsupportedError
 from tracegrad.state import no_grad
 from tracegrad.tensor import Tensor
-from tracegrad.trace.memory import Effect
+from tracegrad.trace.leaf_gradients import Effect
 from tracegrad.trace.tracer import Trace
 
 
@@ -173,9 +173,9 @@ def collect(trace: Trace, results: Sequence[Tensor], first: int) -> tuple[Effect
         positions.append(None if effect.var is None else first + len(values))
         if effect.var is not None:
             values.append(effect.var)
-    spent = frozenset(i for i, r in enumerate(results) if memory.ran_backward and _is_spent(r))
+    spent = frozenset(i for i, r in enumerate(results) if memory.gradients.ran_backward and _is_spent(r))
     # Without a backward() inside, the adjoint of the graph decides what has a history.
-    linked = not memory.ran_backward or any(r.requires_grad and i not in spent for i, r in enumerate(results))
+    linked = not memory.gradients.ran_backward or any(r.requires_grad and i not in spent for i, r in enumerate(results))
     if memory.detached_write and linked and any(r.requires_grad for r in results):
         raise UnsupportedError(
             "a traced function modifies a Tensor that requires grad under no_grad, and returns a result with a history",
@@ -186,7 +186,9 @@ def collect(trace: Trace, results: Sequence[Tensor], first: int) -> tuple[Effect
         for c in trace.captured.values()
         if isinstance(c, Tensor) and c._array is not None
     )
-    found = Effects(effects, tuple(positions), memory.conditions(), tuple(memory.frozen), flags, spent, linked)
+    found = Effects(
+        effects, tuple(positions), memory.gradients.conditions(), tuple(memory.frozen), flags, spent, linked
+    )
     return found, tuple(values)
 
 

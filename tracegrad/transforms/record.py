@@ -14,7 +14,7 @@ from tracegrad.ir.graph import Graph, Location, Var
 from tracegrad.ir.types import Type
 from tracegrad.state import setting
 from tracegrad.tensor import Tensor
-from tracegrad.trace.memory import Live
+from tracegrad.trace.leaf_gradients import Live
 from tracegrad.trace.randomness import random_numbers_watched
 from tracegrad.trace.tracer import Captured, Trace
 from tracegrad.transforms.effects import Effects, collect
@@ -100,7 +100,7 @@ def record(
             results = [leaf for leaf in tree.flatten(result)[0] if isinstance(leaf, Tensor)]
             effects, written = collect(trace, results, len(outputs))
     finally:
-        trace.memory.restore()
+        trace.memory.gradients.restore()
     guards = tuple(number for _, number in trace.guards)
     outputs += (*written, *(var for var, _ in trace.guards))
     graph, captured = trace.finish(outputs)

@@ -1,0 +1,148 @@
+"""The `.grad` of leaves from outside while a function is traced: read afresh at each call, set when the call ends."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from tracegrad.autograd.node import as_tensor, detached
+from tracegrad.ir.graph import Var
+from tracegrad.state import state
+from tracegrad.tensor import Tensor
+
+if TYPE_CHECKING:
+    from tracegrad.trace.memory import Memory
+
+Leaf = Any  # a Tensor or ndarray from outside, or the position of an argument
+
+
+class Live:
+    """A captured value that is read afresh at each call: `read(leaves)`, from the argument leaves of that call.
+
+    `now` is what it is in the run that is recorded.
+    """
+
+    __slots__ = ("now", "read")
+
+    def __init__(self, read: Callable[[Sequence[Any]], Any], now: Any):
+        self.read, self.now = read, now
+
+
+@dataclass(frozen=True, slots=True)
+class Effect:
+    """Something a call does to the outside: `kind` is write, grad (a new .grad), add (into .grad's memory) or clear.
+
+    `target` is what is modified, `var` its new value; `count` is how often a write raises the version.
+    """
+
+    kind: str
+    target: Leaf
+    var: Var | None = None
+    value: Tensor | None = None
+    count: int = 1
+
+
+@dataclass(slots=True)
+class _Gradient:
+    """The `.grad` of a leaf from outside: what it was on entry, and the stand-in of that once it was read."""
+
+    leaf: Tensor
+    before: Tensor | None
+    read: bool = False
+    assigned: bool = False
+    standin: Tensor | None = None
+    entry: Var | None = None
+
+
+class LeafGradients:
+    """Per leaf from outside what happened to its `.grad`; `ran_backward` says whether a backward() ran."""
+
+    def __init__(self, memory: Memory):
+        self.memory = memory
+        self.known: dict[int, _Gradient] = {}
+        self.ran_backward = False
+
+    def touch(self, x: Tensor) -> Tensor:
+        """Remember the `.grad` a leaf from outside has on entry, before it is assigned; the leaf."""
+        leaf = self.memory.leaf_of(x)
+        if leaf._array is not None and id(leaf) not in self.known:
+            meta = leaf._meta
+            self.known[id(leaf)] = _Gradient(leaf, None if meta is None else meta.grad)
+        return leaf
+
+    def assign(self, x: Tensor, value: Tensor | None) -> None:
+        """`x.grad = value`."""
+        leaf = self.touch(x)
+        known = self.known.get(id(leaf))
+        if known is not None:
+            known.assigned = True
+        leaf._ensure_meta().grad = value
+
+    def read(self, x: Tensor) -> Tensor | None:
+        """`x.grad`, which for a leaf from outside is read afresh at each call."""
+        leaf = self.touch(x)
+        meta = leaf._ensure_meta()
+        known = self.known.get(id(leaf))
+        if known is not None and not known.read and not known.assigned:
+            known.read = True
+            if known.before is not None:
+                known.entry = self.memory.trace._capture(_gradient_of(self.memory.name(leaf), known.before))
+                known.standin = meta.grad = Tensor._traced(self.memory.trace, known.entry)
+        return meta.grad
+
+    def accumulate(self, leaf: Tensor, g: Any) -> None:
+        """Add `g` to the `.grad` of a leaf."""
+        from tracegrad.ops.arithmetic import Add
+
+        self.ran_backward = True
+        former = self.read(leaf)
+        leaf = self.memory.leaf_of(leaf)
+        g = self.memory.own(as_tensor(g))
+        meta = leaf._ensure_meta()
+        if former is None:
+            meta.grad = g.clone() if state.grad_enabled and g.requires_grad else detached(g)
+        elif state.grad_enabled:
+            meta.grad = Add.apply(former, g)
+        else:
+
+            def add(x: Tensor) -> Any:
+                return Add.apply(x, g)
+
+            self.memory.apply(former, add, "accumulation of gradients")
+
+    def restore(self) -> None:
+        """Give the leaves the `.grad` they had: it is each call that changes them."""
+        for known in self.known.values():
+            if known.leaf._meta is not None:
+                known.leaf._meta.grad = known.before
+
+    def conditions(self) -> tuple[tuple[Leaf, bool], ...]:
+        """The leaves whose `.grad` was looked at, and whether it was None."""
+        return tuple((self.memory.name(k.leaf), k.before is None) for k in self.known.values() if k.read)
+
+    def effects(self) -> list[Effect]:
+        """What becomes of the `.grad`s."""
+        found = []
+        for known in self.known.values():
+            target = self.memory.name(known.leaf)
+            final = None if known.leaf._meta is None else known.leaf._meta.grad
+            if final is None:
+                if known.assigned:
+                    found.append(Effect("clear", target))
+            elif final is known.standin:
+                if final._var is not known.entry:
+                    found.append(Effect("add", target, final._var))
+            elif final is not known.before:
+                found.append(Effect("grad", target, self.memory.trace.lift(final), final))
+        return found
+
+
+def _gradient_of(owner: Any, now: Tensor) -> Live:
+    """The `.grad` of a leaf, or of the argument at a position."""
+
+    def read(leaves: Sequence[Any]) -> Any:
+        leaf = leaves[owner] if isinstance(owner, int) else owner
+        return leaf._meta.grad
+
+    return Live(read, now)
