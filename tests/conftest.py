@@ -1,4 +1,4 @@
-"""Settings of every test run: graphs are verified after each pass, and `--bless` rewrites the golden files."""
+"""Settings of every test run: graphs are verified, the disk cache is off, `--bless` rewrites the golden files."""
 
 import os
 
@@ -6,6 +6,7 @@ import pytest
 
 # Set at import, so that it holds for code that runs while tests are collected.
 os.environ.setdefault("TRACEGRAD_VERIFY", "1")
+os.environ["TRACEGRAD_CACHE"] = "0"
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:

@@ -56,8 +56,7 @@ def _program_text(program: Program, stage: str) -> str:
 
         return print_program(program.stage("schedule"))
     if stage in ("llvm", "asm"):
-        executable = program.stage("executable")
-        return executable.llvm() if stage == "llvm" else executable.asm()
+        return program.listing(stage)
     return str(program.stage(stage))
 
 
@@ -81,17 +80,21 @@ def amount(number: Any) -> str:
 
 @dataclass(frozen=True)
 class ProgramReport:
-    """One compiled program: for which arguments, which kernels it has, how long each stage took."""
+    """One compiled program: for which arguments, which kernels it has, how long each stage took, whether its code came
+    from the disk cache."""
 
     signature: str
     kernels: tuple[NestReport, ...]
     seconds: dict[str, float]
     calls: int
     guards: int
+    cached: bool = False
 
     def __str__(self) -> str:
         stages = ", ".join(f"{name} {1e3 * seconds:.1f} ms" for name, seconds in self.seconds.items())
         lines = [f"  ({self.signature})  {self.calls} calls, {self.guards} guarded values", f"    stages: {stages}"]
+        if self.cached:
+            lines.append("    its code came from the disk cache")
         lines += [f"    kernel {i}, {kernel_text(kernel)}" for i, kernel in enumerate(self.kernels, 1)]
         return "\n".join(lines)
 
@@ -129,6 +132,7 @@ def explain(function: CompiledFunction) -> Explanation:
                         dict(program.seconds),
                         entry.calls,
                         len(entry.recording.guards),
+                        program.cached,
                     )
                 )
     return Explanation(function.__name__, function.kind, tuple(reports), tuple(function.recompiles))

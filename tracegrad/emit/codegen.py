@@ -13,10 +13,13 @@ import uuid
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import llvmlite.binding as llvm
-import llvmlite.ir as ir
 from llvmlite.binding.module import ModuleRef
+
+if TYPE_CHECKING:
+    import llvmlite.ir as ir
 
 _lock = threading.RLock()
 
@@ -103,6 +106,8 @@ class Library:
 
 def new_module(name: str) -> ir.Module:
     """An empty module for this machine."""
+    import llvmlite.ir as ir
+
     module = ir.Module(name)
     module.triple, module.data_layout = machine().triple, _layout()
     return module

@@ -41,8 +41,9 @@ class Image(NamedTuple):
     threads: int | None
 
 
-def to_bytes(image: Image, place_of: Callable[[Location | None], int], number_of: Callable[[Any], int]) -> bytes:
-    """`place_of` gives the number that stands for a location, `number_of` the one for the function of a host call."""
+def to_bytes(image: Image, place_of: Callable[[Location | None], int], name_of: Callable[[Any], str]) -> bytes:
+    """`place_of` gives the number that stands for a location, `name_of` the text for the function of a host
+    call."""
     face = image.interface
     header = {
         "name": face.name,
@@ -55,7 +56,7 @@ def to_bytes(image: Image, place_of: Callable[[Location | None], int], number_of
         "checks": [(c.axis, place_of(c.location)) for c in image.checks],
         "calls": [
             {
-                "function": number_of(c.function),
+                "function": name_of(c.function),
                 "inputs": [_array(a) for a in c.inputs],
                 "outputs": [_array(a) for a in c.outputs],
                 "symbols": dict(c.symbols),
@@ -75,8 +76,8 @@ def to_bytes(image: Image, place_of: Callable[[Location | None], int], number_of
     return b"".join(parts)
 
 
-def from_bytes(data: bytes, locations: Sequence[Location | None], function: Callable[[int], Any]) -> Image:
-    """The image that was written. `locations` are the places by number, `function` gives that of a host call.
+def from_bytes(data: bytes, locations: Sequence[Location | None], function: Callable[[str], Any]) -> Image:
+    """The image that was written. `locations` are the places by number, `function` finds that of a host call.
 
     Raises ValueError, KeyError, IndexError or TypeError for bytes that are no image.
     """

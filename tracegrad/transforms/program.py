@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -13,6 +14,10 @@ from tracegrad.ir.graph import Graph
 from tracegrad.ir.interpret import interpret
 from tracegrad.ir.types import Type
 from tracegrad.tensor import Tensor
+from tracegrad.transforms.stored import find
+
+if TYPE_CHECKING:
+    from tracegrad.emit.executable import Executable
 
 
 class Program:
@@ -27,6 +32,7 @@ class Program:
         self.seconds: dict[str, float] = {}
         self.types: tuple[Type, ...] = tuple(v.type for v in self.graph.inputs)
         self.executable: Any = None
+        self.cached = False  # whether the executable came from the disk cache
 
     @property
     def graph(self) -> Graph:
@@ -36,25 +42,59 @@ class Program:
     def stage(self, name: str) -> Any:
         """The product of a stage: trace, adjoint, optimized, schedule, report or executable."""
         if name not in self.stages:
-            self._build()
+            {"optimized": self._optimize, "executable": self._build}.get(name, self._schedule)()
         return self.stages[name]
 
-    def _build(self) -> None:
-        from tracegrad.emit import compile_program
+    def listing(self, kind: str) -> str:
+        """The program's llvm or asm. One that came from the disk cache is compiled for it."""
+        executable = self.stage("executable")
+        if self.cached:
+            executable = self.stages.get("listing") or self._compile()
+            self.stages["listing"] = executable
+        return executable.llvm() if kind == "llvm" else executable.asm()
+
+    def _optimize(self) -> Graph:
         from tracegrad.passes.pipeline import optimize
+
+        if "optimized" not in self.stages:
+            with self._timed("optimize"):
+                self.stages["optimized"] = optimize(self.graph)
+        return self.stages["optimized"]
+
+    def _schedule(self) -> Any:
         from tracegrad.schedule import schedule_with_report
 
+        if "schedule" not in self.stages:
+            optimized = self._optimize()
+            with self._timed("schedule"):
+                self.stages["schedule"], self.stages["report"] = schedule_with_report(optimized)
+        return self.stages["schedule"]
+
+    def _compile(self) -> Executable:
+        from tracegrad.emit import compile_program
+
+        schedule = self._schedule()
+        with self._timed("compile"):
+            return compile_program(schedule)
+
+    def _build(self) -> None:
+        """The executable: from the disk cache if it is there, else compiled now and left there."""
+        with self._timed("load"):
+            place = find(self.graph, self._optimize)
+            found = None if place is None else place.load()
+        self.cached = found is not None
+        if found is None:
+            found = self._compile()
+            if place is not None:
+                with self._timed("save"):
+                    place.save(found)
+        self.stages["executable"] = self.executable = found
+
+    @contextmanager
+    def _timed(self, name: str) -> Iterator[None]:
         start = time.perf_counter()
-        self.stages["optimized"] = optimized = optimize(self.graph)
-        optimised = time.perf_counter()
-        self.stages["schedule"], self.stages["report"] = schedule_with_report(optimized)
-        scheduled = time.perf_counter()
-        self.stages["executable"] = self.executable = compile_program(self.stages["schedule"])
-        self.seconds |= {
-            "optimize": optimised - start,
-            "schedule": scheduled - optimised,
-            "compile": time.perf_counter() - scheduled,
-        }
+        yield
+        self.seconds[name] = time.perf_counter() - start
 
     def __call__(self, *args: Any) -> tuple[np.ndarray, ...]:
         if self.executable is None:
