@@ -58,7 +58,7 @@ class Entry:
         recording, effects, leaves = self.recording, self.recording.effects, call.leaves
         inputs = recording.inputs(leaves, self.dynamic)
         if effects.effects:
-            effects.check_apart(inputs, leaves)
+            effects.check_apart(leaves, self.dynamic)
             if isinstance(self.program, GraphFunction):
                 inputs = effects.apart_from_writes(inputs, leaves)
         program = self.program

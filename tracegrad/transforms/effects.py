@@ -18,13 +18,29 @@ from tracegrad.trace.tracer import Trace
 
 
 @dataclass(frozen=True, slots=True)
+class Captured:
+    """A Tensor from outside the function, its memory, and whether it requires a gradient."""
+
+    tensor: Tensor
+    array: np.ndarray
+    requires_grad: bool
+
+    def fits(self) -> bool:
+        """Whether its memory is of the same type, if it was exchanged (`x.data = y`)."""
+        now = self.tensor._array
+        return now is self.array or (
+            now is not None and now.shape == self.array.shape and now.dtype == self.array.dtype
+        )
+
+
+@dataclass(frozen=True, slots=True)
 class Effects:
     """What a recording requires of the outside, and what each call does to it.
 
     outputs:  per effect, the position of the new value among the graph's outputs, None where there is none.
     absent:   (leaf, whether its `.grad` was None): the recording holds while that is so.
     frozen:   (leaf, numbers): Tensors whose numbers Python looked at.
-    flags:    (captured Tensor, requires_grad, shape, dtype) as they were.
+    flags:    the captured Tensors as they were.
     spent:    outputs whose history was freed by a backward() inside; `linked` says whether any other has one.
     """
 
@@ -32,7 +48,7 @@ class Effects:
     outputs: tuple[int | None, ...]
     absent: tuple[tuple[Any, bool], ...]
     frozen: tuple[tuple[Any, np.ndarray], ...]
-    flags: tuple[tuple[Tensor, bool, tuple[Any, ...], np.dtype], ...]
+    flags: tuple[Captured, ...]
     spent: frozenset[int]
     linked: bool
 
@@ -42,11 +58,8 @@ class Effects:
 
     def hold(self, leaves: Sequence[Any]) -> bool:
         """Whether the outside is as the recording found it."""
-        for tensor, requires_grad, shape, dtype in self.flags:
-            array = tensor._array
-            if array is None or tensor.requires_grad is not requires_grad or array.shape != shape:
-                return False
-            if array.dtype != dtype:
+        for flag in self.flags:
+            if flag.tensor.requires_grad is not flag.requires_grad or not flag.fits():
                 return False
         for leaf, absent in self.absent:
             meta = _resolved(leaf, leaves)._meta
@@ -58,16 +71,19 @@ class Effects:
                 return False
         return True
 
-    def check_apart(self, inputs: Sequence[Any], leaves: Sequence[Any]) -> None:
-        """Raise UnsupportedError where an array that is written shares memory with another input of this call."""
+    def check_apart(self, leaves: Sequence[Any], dynamic: Sequence[int]) -> None:
+        """Raise UnsupportedError where an array that is written shares memory with another input of this call.
+
+        What is captured was checked when it was recorded, so it needs a look only where its memory was exchanged.
+        """
+        arguments = [a for i in dynamic if isinstance(a := _memory(leaves[i]), np.ndarray)]
+        captured = [flag.tensor._array for flag in self.flags]
+        exchanged = any(flag.tensor._array is not flag.array for flag in self.flags)
         for effect in self.effects:
-            if effect.kind != "write":
-                continue
-            written = _resolved(effect.target, leaves)
-            array = _memory(written)
-            for other in inputs:
-                memory = _memory(other)
-                if other is not written and isinstance(memory, np.ndarray) and np.may_share_memory(array, memory):
+            if effect.kind == "write":
+                array = _memory(_resolved(effect.target, leaves))
+                others = [*arguments, *captured] if exchanged or isinstance(effect.target, int) else arguments
+                if any(other is not array and np.may_share_memory(array, other) for other in others):
                     raise UnsupportedError(
                         "a compiled function modifies an argument in place that shares memory with another input",
                         fix="pass a copy of one of them",
@@ -182,7 +198,7 @@ def collect(trace: Trace, results: Sequence[Tensor], first: int) -> tuple[Effect
             fix="return result.detach(), or modify the Tensor outside the traced function",
         )
     flags = tuple(
-        (c, c.requires_grad, c._array.shape, c._array.dtype)
+        Captured(c, c._array, c.requires_grad)
         for c in trace.captured.values()
         if isinstance(c, Tensor) and c._array is not None
     )
