@@ -6,7 +6,7 @@ that are never alive together share a slot. Slot sizes may be symbolic, so offse
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
@@ -16,8 +16,9 @@ from tracegrad.emit.frame import Frame, Unit
 from tracegrad.emit.llvm import I8, element, i64, maximum
 from tracegrad.emit.nests import is_stack
 from tracegrad.emit.parallel import MAX_CHUNKS, may_be_parallel, reduced_buffers
+from tracegrad.emit.scratch import scratch_key, scratch_size
 from tracegrad.ir.dims import DimLike, product
-from tracegrad.schedule.loops import Buffer, Loop, Stmt
+from tracegrad.schedule.loops import Buffer, Call, Loop, Stmt
 
 ALIGNMENT = 64
 Key: TypeAlias = "str | tuple[int, str]"  # a buffer's name, or (identity of a loop, name of its array accumulator)
@@ -61,17 +62,20 @@ def _misfit(slot: Slot, size: DimLike) -> float:
     return float("inf")
 
 
-def plan_workspace(unit: Unit) -> Workspace:
-    """Slots for temporaries, for partial arrays of parallel loops, and for local buffers too large for the stack."""
+def plan_workspace(unit: Unit, on_stack: Callable[[Buffer], bool] = lambda buffer: False) -> Workspace:
+    """Slots for temporaries, for partial arrays of parallel loops, for local buffers too large for the stack and for
+    the scratch memory of loops and branches. `on_stack` says which temporaries need none."""
     buffers = unit.buffers
     lives: dict[Key, tuple[DimLike, int, int]] = {}
     for position, statement in enumerate(unit.program.body):
         for name in dict.fromkeys(unit.root(n) for n in unit.captures(statement).buffers):
             buffer = buffers[name]
-            if buffer.role == "temp" or (buffer.role == "local" and not is_stack(buffer)):
+            if (buffer.role == "temp" and not on_stack(buffer)) or (buffer.role == "local" and not is_stack(buffer)):
                 copies = MAX_CHUNKS if buffer.role == "local" and _parallel(statement, buffers) else 1
                 _, first, _ = lives.get(name, (0, position, position))
                 lives[name] = _bytes(buffer) * copies, first, position
+        if isinstance(statement, Call) and (scratch := scratch_size(unit, statement)) != 0:
+            lives[scratch_key(statement)] = scratch, position, position
         if _parallel(statement, buffers):
             for name in reduced_buffers(buffers, statement):
                 lives[id(statement), name] = _bytes(buffers[name]) * (MAX_CHUNKS - 1), position, position

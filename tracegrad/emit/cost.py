@@ -10,13 +10,14 @@ from collections.abc import Sequence
 
 from tracegrad.emit.captures import expressions
 from tracegrad.ir.dims import DimLike, product
-from tracegrad.schedule.loops import Apply, Buffer, Call, Fill, Loop, Read, Stmt, Store, UpdateAt
+from tracegrad.schedule.loops import Apply, Buffer, Call, Fill, Loop, Read, Stmt, Store, UpdateAt, region_of
 
 _CHEAP = {
     "add", "subtract", "multiply", "negative", "positive", "absolute", "square", "maximum", "minimum", "fmax", "fmin",
     "where", "zero_multiply", "clip", "copysign", "sign",
 }  # fmt: skip
 _MEDIUM = {"divide", "reciprocal", "sqrt", "floor", "ceil", "trunc", "rint", "deg2rad", "rad2deg"}
+UNKNOWN = 1000  # steps of a loop that runs until a condition holds
 _SCALAR = {"remainder", "floor_divide", "fmod"}  # not vectorised
 
 
@@ -28,6 +29,10 @@ def cost(body: Sequence[Stmt], buffers: dict[str, Buffer]) -> DimLike:
             total = total + statement.extent * (cost(statement.body, buffers) + 1)
         elif isinstance(statement, Fill):
             total = total + product(buffers[statement.buffer].shape)
+        elif isinstance(statement, Call) and (region := region_of(statement)) is not None:
+            steps = region.node.attrs.get("length", UNKNOWN if statement.kernel == "while" else 1)
+            inside = [cost(body.body, {b.name: b for b in body.buffers}) + 1 for body in region.bodies]
+            total = total + steps * sum(inside, start=0)
         elif isinstance(statement, Call):
             total = total + sum((product(buffers[n].shape) for n in statement.outputs), start=0)
         else:

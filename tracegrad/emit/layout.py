@@ -27,4 +27,4 @@ SPEC = SimpleNamespace(inputs=0, outputs=1, table=2, symbols=3, header=4)
 
 # What a failed run leaves behind.
 ERROR = SimpleNamespace(status=0, check=1, value=2, extent=3, words=4)
-STATUS = SimpleNamespace(ok=0, index=1, host=2, memory=3, blas=4)
+STATUS = SimpleNamespace(ok=0, index=1, host=2, memory=3, blas=4, interrupt=5)

@@ -44,6 +44,7 @@ from tracegrad.schedule.loops import (
     Store,
     Update,
     UpdateAt,
+    region_of,
 )
 
 _CALLS = {"matmul": emit_matmul, "cumulative": emit_cumulative, "host": emit_host}
@@ -77,7 +78,12 @@ def emit_statement(frame: Frame, statement: Stmt) -> None:
         end = frame.sizes.value(statement.extent)
         emit_loop(frame, statement, lambda: emit_body(frame, statement.body), i64(0), end)
     elif isinstance(statement, Call):
-        _CALLS[statement.kernel](frame, statement)
+        if region_of(statement) is not None:
+            from tracegrad.emit.regions import emit_region
+
+            emit_region(frame, statement)
+        else:
+            _CALLS[statement.kernel](frame, statement)
     else:
         raise TypeError(f"not a statement: {statement!r}")
 
@@ -125,6 +131,13 @@ def memset(builder: ir.IRBuilder, pointer: ir.Value, size: ir.Value) -> None:
     type = ir.FunctionType(ir.VoidType(), [POINTER, I8, I64, ir.IntType(1)])
     function = builder.module.declare_intrinsic("llvm.memset", [POINTER, I64], type)
     builder.call(function, [pointer, ir.Constant(I8, 0), size, ir.Constant(ir.IntType(1), 0)])
+
+
+def copy(builder: ir.IRBuilder, target: ir.Value, source: ir.Value, size: ir.Value) -> None:
+    """Copy `size` bytes between places that do not overlap."""
+    type = ir.FunctionType(ir.VoidType(), [POINTER, POINTER, I64, ir.IntType(1)])
+    function = builder.module.declare_intrinsic("llvm.memcpy", [POINTER, POINTER, I64], type)
+    builder.call(function, [target, source, size, ir.Constant(ir.IntType(1), 0)])
 
 
 # ---- nests --------------------------------------------------------------------------------------------------------

@@ -17,6 +17,7 @@ from tracegrad.schedule.live import has_scalars, live_nodes, needed, runs_in_pyt
 from tracegrad.schedule.loops import Apply, FromIndex, Literal, Value, Where
 from tracegrad.schedule.maps import ZERO, simplify_bounds, substitute, substitute_bound, variable_of
 from tracegrad.schedule.order import loop_order
+from tracegrad.schedule.regions import REGIONS, region_call
 from tracegrad.schedule.statements import CallStatement, Lookup, Program, Ref, Statement, cast
 from tracegrad.schedule.weights import INLINE_LIMIT, REPEATED_LIMIT, expression_weight, weight_of
 from tracegrad.schedule.widen import widen
@@ -66,6 +67,8 @@ class Builder:
         lower = node.op.lower
         if node in self.in_python:
             self.host_call(node)
+        elif node.name in REGIONS:
+            self.add_call(region_call(self, node))
         elif isinstance(lower, lowering.Constant):
             value = np.asarray(node.attrs["value"], node.output.type.dtype, order="C")
             self.program.constants[node.output] = value

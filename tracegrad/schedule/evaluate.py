@@ -31,12 +31,14 @@ from tracegrad.schedule.loops import (
     LoopProgram,
     Name,
     Read,
+    Region,
     Stmt,
     Store,
     Update,
     UpdateAt,
     Value,
     Where,
+    region_of,
 )
 
 
@@ -57,18 +59,27 @@ def evaluate(
 ) -> tuple[np.ndarray, ...]:
     """The outputs for one array per input. `functions` adds scalar operations that NumPy lacks. Raises IndexError
     for a gathered index out of range."""
-    machine = _Machine(program, args, functions or {})
     with np.errstate(all="ignore"):
-        machine.run(program.body)
+        return _run(program, args, functions or {}, {})
+
+
+def _run(
+    program: LoopProgram, args: Sequence[Any], functions: Mapping[str, Callable[..., Any]], sizes: Mapping[str, int]
+) -> tuple[np.ndarray, ...]:
+    machine = _Machine(program, args, functions, sizes)
+    machine.run(program.body)
     return tuple(machine.arrays[name].copy() for name in program.outputs)
 
 
 class _Machine:
-    def __init__(self, program: LoopProgram, args: Sequence[Any], functions: Mapping[str, Callable[..., Any]]):
+    def __init__(
+        self, program: LoopProgram, args: Sequence[Any], functions: Mapping[str, Callable[..., Any]],
+        sizes: Mapping[str, int],
+    ):  # fmt: skip
         self.functions = functions
         self.loops: dict[str, int] = {}
         self.scalars: dict[str, Any] = {}
-        self.sizes = {s: int(np.shape(args[p])[axis]) for s, (p, axis) in program.sizes.items()}
+        self.sizes = {**sizes} | {s: int(np.shape(args[p])[axis]) for s, (p, axis) in program.sizes.items()}
         self.arrays: dict[str, np.ndarray] = {}
         inputs = dict(zip(program.inputs, args, strict=True))
         for b in program.buffers:
@@ -138,12 +149,24 @@ class _Machine:
                 results = (np.flip(ufunc.accumulate(np.flip(x, axis), axis=axis), axis),)
             else:
                 results = (ufunc.accumulate(x, axis=axis),)
+        elif (region := region_of(s)) is not None:
+            results = self.region(region, inputs)
         elif s.kernel == "host":
             results = s.attrs["function"](*inputs)
         else:
             raise TracegradError(f"the evaluator has no kernel {s.kernel!r}")
         for name, value in zip(s.outputs, results, strict=True):
             self.arrays[name][...] = value
+
+    def region(self, region: Region, inputs: Sequence[np.ndarray]) -> Sequence[np.ndarray]:
+        """A loop or branch: the node's own meaning, with its bodies run by the evaluator."""
+        node = region.node
+        sizes = node.op.inner_sizes(node, inputs, self.sizes)
+
+        def runner(body: LoopProgram) -> Callable[..., tuple[np.ndarray, ...]]:
+            return lambda args: _run(body, args, self.functions, sizes)
+
+        return tuple(node.op.run(node, inputs, [runner(b) for b in region.bodies], sizes))
 
     def apply(self, op: str, *args: Any) -> Any:
         function: Any = self.functions.get(op) or _OTHER_NAMES.get(op) or getattr(np, op, None) or _special(op)

@@ -6,6 +6,7 @@ import numpy as np
 
 from tracegrad.ir import lowering
 from tracegrad.ir.graph import Graph, Node
+from tracegrad.schedule.regions import REGIONS
 from tracegrad.schedule.statements import CallStatement, Program, Statement
 
 _SCALAR_KINDS = "biuf"
@@ -18,7 +19,7 @@ def has_scalars(dtype: np.dtype) -> bool:
 
 def runs_in_python(node: Node) -> bool:
     """Whether a node is a call back into its own NumPy `forward`."""
-    if isinstance(node.op.lower, lowering.Constant):
+    if isinstance(node.op.lower, lowering.Constant) or node.name in REGIONS:
         return False
     return node.op.lower is None or not all(has_scalars(v.type.dtype) for v in (*node.inputs, *node.outputs))
 

@@ -14,7 +14,7 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from tracegrad.ir.dims import DimLike
-from tracegrad.ir.graph import Location, no_attrs
+from tracegrad.ir.graph import Location, Node, no_attrs
 from tracegrad.ir.index import Affine, Bound, Index
 
 
@@ -184,13 +184,29 @@ class Loop:
 
 @dataclass(frozen=True, slots=True)
 class Call:
-    """A library kernel on whole buffers: `matmul`, `cumulative`, or `host` (attrs hold the node to run in Python)."""
+    """A library kernel on whole buffers: `matmul`, `cumulative`, `host` (attrs hold the node to run in Python), or a
+    loop or branch with programs of its own (see `Region`)."""
 
     kernel: str
     inputs: tuple[str, ...]
     outputs: tuple[str, ...]
     attrs: Mapping[str, Any] = field(default_factory=no_attrs)
     location: Location | None = field(default=None, compare=False)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Region:
+    """What a Call runs for a loop or branch of the graph: the node, and its bodies as programs of their own, whose
+    inputs and outputs are those of one step. The Call's kernel is the node's name, its attribute is `region`."""
+
+    node: Node
+    bodies: tuple[LoopProgram, ...]
+
+
+def region_of(call: Call) -> Region | None:
+    """The loop or branch a call stands for; None for other kernels."""
+    region: Region | None = call.attrs.get("region")
+    return region
 
 
 Stmt: TypeAlias = Let | Store | Declare | Update | Fill | UpdateAt | Check | Loop | Call
@@ -214,5 +230,6 @@ class LoopProgram:
 
 __all__ = [
     "Affine", "Apply", "Bound", "Buffer", "Call", "Cast", "Check", "Declare", "Expr", "Fill", "FromIndex", "Index",
-    "Let", "Literal", "Loop", "LoopProgram", "Name", "Read", "Stmt", "Store", "Update", "UpdateAt", "Value", "Where",
+    "Let", "Literal", "Loop", "LoopProgram", "Name", "Read", "Region", "Stmt", "Store", "Update", "UpdateAt", "Value", "Where",
+    "region_of",
 ]  # fmt: skip

@@ -28,6 +28,7 @@ from tracegrad.schedule.loops import (
     UpdateAt,
     Value,
     Where,
+    region_of,
 )
 
 _INFIX = {
@@ -58,6 +59,10 @@ def print_lines(statements: Iterable[Stmt]) -> Iterator[tuple[str, Stmt]]:
         if isinstance(s, Loop):
             for line, inner in print_lines(s.body):
                 yield "    " + line, inner
+        elif isinstance(s, Call) and (region := region_of(s)) is not None:
+            for body in region.bodies:
+                for line in print_program(body).splitlines():
+                    yield "    " + line, s
 
 
 def print_statement(s: Stmt) -> str:
@@ -81,6 +86,8 @@ def print_statement(s: Stmt) -> str:
             note = f"  # {kind}" + (f", reduces {', '.join(reduced)}" if reduced else "")
             return f"for {var} in range({extent}):" + (note if kind != "serial" else "")
         case Call(kernel, inputs, outputs, attrs, _):
+            region = region_of(s)
+            attrs = attrs if region is None else region.node.attrs
             options = [f"{k}={_attr(v)}" for k, v in attrs.items() if v is not False]
             return f"{', '.join(outputs)} = {kernel}({', '.join([*inputs, *options])})"
     raise TypeError(f"not a statement: {s!r}")

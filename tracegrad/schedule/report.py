@@ -8,7 +8,20 @@ from typing import TYPE_CHECKING
 
 from tracegrad.ir.dims import DimLike, product
 from tracegrad.ir.graph import Node
-from tracegrad.schedule.loops import Apply, Buffer, Call, Fill, Loop, LoopProgram, Read, Stmt, Store, Update, UpdateAt
+from tracegrad.schedule.loops import (
+    Apply,
+    Buffer,
+    Call,
+    Fill,
+    Loop,
+    LoopProgram,
+    Read,
+    Stmt,
+    Store,
+    Update,
+    UpdateAt,
+    region_of,
+)
 from tracegrad.schedule.rewrite import expressions, walk
 from tracegrad.schedule.weights import weight_of
 
@@ -70,6 +83,9 @@ def _flops(statements: Iterable[Stmt]) -> DimLike:
 
 
 def _call_flops(call: Call, buffers: Mapping[str, Buffer]) -> DimLike:
+    if (region := region_of(call)) is not None:
+        length: DimLike = region.node.attrs.get("length", 1)
+        return length * sum((_flops(body.body) for body in region.bodies), start=0)
     out = product(buffers[call.outputs[0]].shape) if call.outputs else 0
     if call.kernel != "matmul":
         return out

@@ -14,7 +14,8 @@
  8. Parallel loops are outermost. What they accumulate in is declared or filled before them and named in `reduced`;
     every other buffer they write, local ones aside, is written and read at an index that is the iteration's own.
  9. Loops of kind "unroll" have a constant extent of at most 8.
-10. Calls name buffers that are not local, and kernels that exist; kernels other than `host` work in one dtype.
+10. Calls name buffers that are not local, and kernels that exist; `matmul` and `cumulative` work in one dtype. The
+    programs of a loop or branch are programs for which all this holds too.
 """
 
 from __future__ import annotations
@@ -45,12 +46,14 @@ from tracegrad.schedule.loops import (
     UpdateAt,
     Value,
     Where,
+    region_of,
 )
 from tracegrad.schedule.parallel import parallel_faults
 from tracegrad.schedule.printer import print_lines, print_program
 from tracegrad.schedule.ranges import Ranges, range_fault
+from tracegrad.schedule.regions import REGIONS
 
-KERNELS = ("matmul", "cumulative", "host")
+KERNELS = ("matmul", "cumulative", "host", *REGIONS)
 Fault = tuple[Stmt | None, str]
 
 
@@ -177,6 +180,9 @@ class _Verifier:
                 if kind == "parallel" and scope.depth:
                     yield "a parallel loop stands inside another loop"
             case Call(kernel, inputs, outputs, _, _):
+                region = region_of(s)
+                for body in region.bodies if region is not None else ():
+                    yield from (f"in {body.name}: {message}" for _, message in faults(body))
                 if kernel not in KERNELS:
                     yield f"there is no kernel {kernel}"
                 for name in inputs:
@@ -185,7 +191,7 @@ class _Verifier:
                     yield from self.write(name, scope)
                 yield from (f"{n} is local" for n in (*inputs, *outputs) if n in self.buffers and self.is_local(n))
                 dtypes = {self.buffers[n].dtype for n in (*inputs, *outputs) if n in self.buffers}
-                if kernel != "host" and len(dtypes) > 1:
+                if kernel in ("matmul", "cumulative") and len(dtypes) > 1:
                     yield f"{kernel} gets buffers of dtypes {', '.join(sorted(map(str, dtypes)))}"
 
     def is_local(self, name: str) -> bool:

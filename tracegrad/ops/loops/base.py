@@ -29,6 +29,11 @@ class Region(Operation):
         """The results of the node for these inputs; `bodies` run the node's bodies, by whatever means."""
         raise NotImplementedError
 
+    @staticmethod
+    def inner_sizes(node: Node, inputs: Sequence[Any], sizes: Mapping[str, int]) -> Mapping[str, int]:
+        """The sizes that hold in the bodies of a node with these inputs."""
+        return sizes
+
     @classmethod
     def run_bodies(cls, node: Node, inputs: Sequence[Any], sizes: Mapping[str, int] = NO_SIZES) -> tuple[Any, ...]:
         """The results by the interpreter."""

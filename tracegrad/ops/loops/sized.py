@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-import numpy as np
-
 from tracegrad.ir.dims import symbols
 from tracegrad.ir.graph import Node
 from tracegrad.ir.interpret import NO_SIZES, interpret
@@ -40,13 +38,17 @@ class Sized(Region):
         if any(node.attrs["symbol"] in symbols(d) for v in (*node.inputs, *node.outputs) for d in v.type.shape):
             yield f"the symbol {node.attrs['symbol']} has a meaning inside only"
 
+    @staticmethod
+    def inner_sizes(node: Node, inputs: Sequence[Any], sizes: Mapping[str, int]) -> Mapping[str, int]:
+        """The sizes that hold in the body."""
+        return {**sizes, node.attrs["symbol"]: max(int(inputs[0]), 0)}
+
     @classmethod
     def run_bodies(cls, node: Node, inputs: Sequence[Any], sizes: Mapping[str, int] = NO_SIZES) -> tuple[Any, ...]:
-        count = max(int(inputs[0]), 0)
-        return interpret(node.bodies[0], tuple(inputs[1:]), {**sizes, node.attrs["symbol"]: count})
+        return interpret(node.bodies[0], tuple(inputs[1:]), cls.inner_sizes(node, inputs, sizes))
 
     @classmethod
     def run(
         cls, node: Node, inputs: Sequence[Any], bodies: Sequence[Body], sizes: Mapping[str, int]
     ) -> tuple[Any, ...]:
-        return tuple(bodies[0]((np.maximum(inputs[0], 0), *inputs[1:])))
+        return tuple(bodies[0](tuple(inputs[1:])))

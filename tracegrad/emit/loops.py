@@ -1,0 +1,146 @@
+"""Loops with a carry: `scan` and `while`.
+
+A small carry has two places on the stack, one that the step reads and one that it writes, which LLVM turns into
+registers; a large one has two buffers that change roles after each step.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import llvmlite.ir as ir
+
+from tracegrad.emit.frame import Frame
+from tracegrad.emit.interrupt import stop_if_interrupted
+from tracegrad.emit.llvm import I8, I64, POINTER, alloca, counted_loop, element, i64
+from tracegrad.emit.scratch import body_size, bytes_of, is_small, rounded
+from tracegrad.emit.steps import Step, at_step, copy_value, on_stack
+from tracegrad.ir.dims import DimLike
+from tracegrad.schedule.loops import Buffer, LoopProgram, Region
+
+
+class Carry:
+    """One carried value: `read` and `write` are its places in the present step; `advance` ends a step."""
+
+    def __init__(self, frame: Frame, buffer: Buffer, start: ir.Value, final: ir.Value, second: ir.Value | None):
+        self.frame, self.buffer, self.start, self.final = frame, buffer, start, final
+        b = frame.builder
+        if second is None:
+            self._now, self._next = on_stack(b, buffer), on_stack(b, buffer)
+            copy_value(frame, buffer, self._now, start)
+            return
+        self._where, self._other = alloca(b, POINTER), alloca(b, POINTER)
+        self._now = None
+        b.store(start, self._where)
+        b.store(final, self._other)
+        self.second = second
+
+    def read(self) -> ir.Value:
+        return self._now if self._now is not None else self.frame.builder.load(self._where, typ=POINTER)
+
+    def write(self) -> ir.Value:
+        return self._next if self._now is not None else self.frame.builder.load(self._other, typ=POINTER)
+
+    def advance(self) -> None:
+        """What was written becomes what is read. The initial value is never written over."""
+        if self._now is not None:
+            copy_value(self.frame, self.buffer, self._now, self._next)
+            return
+        b = self.frame.builder
+        written = b.load(self._other, typ=POINTER)
+        was_final = b.icmp_unsigned("==", b.ptrtoint(written, I64), b.ptrtoint(self.final, I64))
+        b.store(b.select(was_final, self.second, self.final), self._other)
+        b.store(written, self._where)
+
+    def finish(self) -> None:
+        """Put the last value where the result is expected."""
+        b = self.frame.builder
+        source = self.read()
+        if self._now is not None:
+            copy_value(self.frame, self.buffer, self.final, source)
+            return
+        elsewhere = b.icmp_unsigned("!=", b.ptrtoint(source, I64), b.ptrtoint(self.final, I64))
+        with b.if_then(elsewhere):
+            copy_value(self.frame, self.buffer, self.final, source)
+
+
+class _Loop:
+    """What both kinds share: the carries, and scratch memory cut into its pieces."""
+
+    def __init__(
+        self, frame: Frame, body: LoopProgram, n_carry: int, inputs: Sequence[ir.Value], outputs: Sequence[ir.Value],
+        scratch: ir.Value | None,
+    ):  # fmt: skip
+        self.frame, self.scratch = frame, scratch
+        self.carries = []
+        for name, start, final in zip(body.inputs[:n_carry], inputs, outputs):
+            buffer = body.buffer(name)
+            second = None if is_small(buffer) else self.take(rounded(bytes_of(buffer)))
+            self.carries.append(Carry(frame, buffer, start, final, second))
+
+    def take(self, size: DimLike) -> ir.Value | None:
+        """The next `size` bytes of scratch."""
+        taken = self.scratch
+        if taken is not None:
+            self.scratch = element(self.frame.builder, taken, self.frame.sizes.value(size), I8)
+        return taken
+
+    def advance(self) -> None:
+        for carry in self.carries:
+            carry.advance()
+
+    def finish(self) -> None:
+        for carry in self.carries:
+            carry.finish()
+
+
+def emit_scan(
+    frame: Frame, region: Region, inputs: Sequence[ir.Value], outputs: Sequence[ir.Value], scratch: ir.Value | None
+) -> None:
+    (body,) = region.bodies
+    attrs, b = region.node.attrs, frame.builder
+    n_carry, end = attrs["n_carry"], attrs["n_carry"] + attrs["n_xs"]
+    loop = _Loop(frame, body, n_carry, inputs, outputs, scratch)
+    step = Step(frame, body, loop.scratch)
+    xs = [(body.buffer(name), base) for name, base in zip(body.inputs[n_carry:end], inputs[n_carry:end])]
+    ys = [(body.buffer(name), base) for name, base in zip(body.outputs[n_carry:], outputs[n_carry:])]
+    length = frame.sizes.value(attrs["length"])
+    with counted_loop(b, i64(0), length, name="t") as t:
+        index = b.sub(b.sub(length, i64(1)), t, flags=("nsw",)) if attrs["reverse"] else t
+        elements = [at_step(frame, base, buffer, index) for buffer, base in xs]
+        results = [at_step(frame, base, buffer, index) for buffer, base in ys]
+        step.emit(
+            [*(c.read() for c in loop.carries), *elements, *inputs[end:]],
+            [*(c.write() for c in loop.carries), *results],
+        )
+        loop.advance()
+    loop.finish()
+
+
+def emit_while(
+    frame: Frame, region: Region, inputs: Sequence[ir.Value], outputs: Sequence[ir.Value], scratch: ir.Value | None
+) -> None:
+    condition, body = region.bodies
+    attrs, b = region.node.attrs, frame.builder
+    n_carry, end = attrs["n_carry"], attrs["n_carry"] + attrs["n_condition"]
+    loop = _Loop(frame, body, n_carry, inputs, outputs, scratch)
+    asked = Step(frame, condition, loop.scratch)
+    loop.take(body_size(frame.unit, condition))
+    step = Step(frame, body, loop.scratch)
+    answer, count = alloca(b, I8), alloca(b, I64)
+    b.store(i64(0), count)
+    head, inside, done = (b.append_basic_block(f"while.{part}") for part in ("head", "body", "done"))
+    b.branch(head)
+    b.position_at_end(head)
+    asked.emit([*(c.read() for c in loop.carries), *inputs[n_carry:end]], [answer])
+    b.cbranch(b.icmp_unsigned("!=", b.load(answer, typ=I8), ir.Constant(I8, 0)), inside, done)
+    b.position_at_end(inside)
+    step.emit([*(c.read() for c in loop.carries), *inputs[end:]], [c.write() for c in loop.carries])
+    loop.advance()
+    taken = b.add(b.load(count, typ=I64), i64(1))
+    b.store(taken, count)
+    stop_if_interrupted(frame, taken)
+    b.branch(head)
+    b.position_at_end(done)
+    loop.finish()
+    b.store(b.load(count, typ=I64), outputs[n_carry])

@@ -1,0 +1,47 @@
+"""Loops and branches of the graph: each is a function of its own, in which the programs of its bodies are written out.
+
+A body's program works on buffers that hold one step. `Step` points them to where the step's values lie: inputs and
+outputs to memory that changes from step to step, small temporaries to the stack, where LLVM makes registers of them,
+large ones to scratch memory that was taken with the workspace of the whole program. Nothing is allocated in a loop.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+import llvmlite.ir as ir
+
+from tracegrad.emit.branches import emit_cond, emit_sized
+from tracegrad.emit.frame import Frame
+from tracegrad.emit.layout import STATUS
+from tracegrad.emit.llvm import I64, POINTER, i64
+from tracegrad.emit.loops import emit_scan, emit_while
+from tracegrad.emit.scratch import scratch_key, scratch_size
+from tracegrad.schedule.loops import Call, Region, region_of
+
+Emit = Callable[[Frame, Region, Sequence[ir.Value], Sequence[ir.Value], "ir.Value | None"], None]
+_KINDS: dict[str, Emit] = {"scan": emit_scan, "while": emit_while, "cond": emit_cond, "sized": emit_sized}
+
+
+def emit_region(frame: Frame, call: Call) -> None:
+    """Define the function of a loop or branch and call it. It takes context, error, table, buffers and scratch."""
+    region = region_of(call)
+    assert region is not None
+    unit = frame.unit
+    scratch = frame.partials[scratch_key(call)] if scratch_size(unit, call) != 0 else None
+    pointers = [frame.pointer(name) for name in (*call.inputs, *call.outputs)]
+    given = [*pointers, *([] if scratch is None else [scratch])]
+    function = unit.function(call.kernel, I64, [POINTER] * (3 + len(given)))
+    for argument in function.args:
+        argument.add_attribute("noalias")
+    context, error, table, *rest = function.args
+    builder = ir.IRBuilder(function.append_basic_block("entry"))
+    inner = Frame(unit, builder, context, error, table)
+    n_inputs, n_buffers = len(call.inputs), len(pointers)
+    own_scratch = None if scratch is None else rest[n_buffers]
+    _KINDS[call.kernel](inner, region, rest[:n_inputs], rest[n_inputs:n_buffers], own_scratch)
+    builder.ret(i64(STATUS.ok))
+    b = frame.builder
+    status = b.call(function, [frame.context, frame.error, frame.table, *given])
+    with b.if_then(b.icmp_signed("!=", status, i64(0)), likely=False):
+        frame.stop(status)

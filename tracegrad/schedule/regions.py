@@ -1,0 +1,23 @@
+"""Loops and branches of the graph: calls that own the scheduled programs of their bodies."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from tracegrad.ir.graph import Node
+from tracegrad.schedule.loops import Region
+from tracegrad.schedule.statements import CallStatement
+
+if TYPE_CHECKING:
+    from tracegrad.schedule.build import Builder
+
+REGIONS = ("scan", "while", "cond", "sized")
+
+
+def region_call(builder: Builder, node: Node) -> CallStatement:
+    """The call for a node with bodies; each body is scheduled apart, on buffers that hold one step."""
+    from tracegrad.schedule.program import schedule
+
+    inputs = tuple(builder.materialised(v) for v in node.inputs)
+    region = Region(node, tuple(map(schedule, node.bodies)))
+    return CallStatement(node.name, inputs, node.outputs, node, {"region": region})
