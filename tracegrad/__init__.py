@@ -35,10 +35,15 @@ _HOME = {
         "rand randn randint randperm rand_like randn_like randint_like bernoulli normal multinomial".split(),
         "tracegrad.random.torch_names",
     ),
+    **dict.fromkeys(("save", "load"), "tracegrad.saving"),
+    "jvp": "tracegrad.transforms.forward",
+    "vjp": "tracegrad.transforms.pullback",
+    "vmap": "tracegrad.transforms.vectorize",
+    **dict.fromkeys("jacobian jacrev jacfwd hessian hvp".split(), "tracegrad.transforms.jacobian"),
     **dict.fromkeys("stack concatenate where".split(), "numpy"),
     **dict.fromkeys("scan fori_loop while_loop map cond switch".split(), "tracegrad.control"),
 }
-_MODULES = ("scipy", "nn", "random")
+_MODULES = ("scipy", "nn", "optim", "random")
 
 
 def __getattr__(name: str) -> Any:

@@ -36,6 +36,7 @@ class Function:
 
     name: ClassVar[str] = "function"
     differentiable: ClassVar[bool] = True
+    generate_vmap_rule: ClassVar[bool] = False
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)
@@ -56,6 +57,14 @@ class Function:
     @staticmethod
     def setup_context(ctx: Any, inputs: tuple[Any, ...], output: Any) -> None:
         """Override it to keep `forward(*args)` free of ctx: it runs after forward and saves what backward needs."""
+
+    @staticmethod
+    def vmap(info: Any, in_dims: tuple[int | None, ...], *args: Any) -> Any:
+        """Override it for vmap: forward for all rows, which stand at axis `in_dims[i]` of argument i (None: no rows).
+
+        Returns (outputs, out_dims). `generate_vmap_rule = True` in the class derives it from forward and backward.
+        """
+        raise BackwardNotImplementedError("this Function has no vmap")
 
     @staticmethod
     def jvp(ctx: Any, *grad_inputs: Any) -> Any:

@@ -21,6 +21,7 @@ class State(threading.local):
     inference: bool = False
     function_body: bool = False  # a user Function is being traced: leaving tracegrad makes it a call into Python
     differentiating: bool = False
+    in_vmap: bool = False  # a function runs eagerly for one row of many
     dual: Any = None  # the innermost level of dual numbers (autograd/forward_ad)
     numbers: bool = False  # a function of ndarrays runs eagerly: its 0-d values are immutable numbers to it
     eager: bool = os.environ.get("TRACEGRAD_EAGER", "") not in ("", "0")

@@ -6,10 +6,11 @@ from it to the Tensors that `apply` returns, hence no cycle keeps them alive.
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import inspect
 import warnings
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any, ClassVar
 
 import numpy as np
@@ -41,6 +42,7 @@ class FunctionContext:
     def _begin_context(self, needs: tuple[bool, ...]) -> None:
         self.needs_input_grad = needs
         self._to_save: tuple[Any, ...] = ()
+        self._for_forward: tuple[Any, ...] = ()
         self._dirty: tuple[Any, ...] = ()
         self._non_differentiable: tuple[Any, ...] = ()
         self._materialize = True
@@ -55,6 +57,17 @@ class FunctionContext:
                     fix="set anything else as an attribute: ctx.name = value",
                 )
         self._to_save = tensors
+
+    def save_for_forward(self, *tensors: Any) -> None:
+        """Keep these Tensors (or None) for jvp, which finds them in `saved_tensors`. Raises ArgumentError."""
+        for position, tensor in enumerate(tensors):
+            if tensor is not None and not isinstance(tensor, (Tensor, np.ndarray)):
+                raise ArgumentError(
+                    f"save_for_forward can only save variables, but argument {position} is of type "
+                    f"{type(tensor).__name__}",
+                    fix="set anything else as an attribute: ctx.name = value",
+                )
+        self._for_forward = tensors
 
     def mark_dirty(self, *tensors: Tensor) -> None:
         """Say which inputs forward has modified in place; each must be an output as well."""
@@ -73,10 +86,22 @@ class UserNode(FunctionContext, BackwardNode):
     """The backward node of one application of a user's Function, and its ctx."""
 
     _function: ClassVar[Any]
+    _in_jvp = False
+
+    @contextlib.contextmanager
+    def in_jvp(self) -> Iterator[None]:
+        """Inside, `saved_tensors` are those of save_for_forward."""
+        self._in_jvp = True
+        try:
+            yield
+        finally:
+            self._in_jvp, self._for_forward = False, ()
 
     @property
     def saved_tensors(self) -> tuple[Any, ...]:
         """What save_for_backward was given. Raises AutogradError if it was freed, or modified in place since."""
+        if self._in_jvp:
+            return self._for_forward
         if self._saved is None:
             if self._released:
                 raise freed()
@@ -271,11 +296,30 @@ def eager_apply(cls: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> A
             Tensor._wrap(a) if isinstance(a, np.ndarray) and a.dtype.kind in "biufc" else a for a in arguments
         )
         arrays_only = any(isinstance(a, Tensor) for a in arguments)
+    if state.in_vmap:
+        from tracegrad.ops.function_rules import check_vmap_rule
+
+        check_vmap_rule(cls)
+    if state.dual is not None:
+        from tracegrad.autograd.forward_ad import carries, push_function
+
+        if carries(arguments):
+            return push_function(cls, arguments, lambda *args: _applied(cls, args, rest))
+    result, node = _applied(cls, arguments, rest)
+    node._for_forward = ()
+    if not arrays_only:
+        return result
+    outputs = tuple(o._array if isinstance(o, Tensor) else o for o in (result if type(result) is tuple else (result,)))
+    return outputs if type(result) is tuple else outputs[0]
+
+
+def _applied(cls: Any, arguments: tuple[Any, ...], rest: Mapping[str, Any]) -> tuple[Any, UserNode]:
+    """What forward returned, with its history, and the ctx."""
     record = state.grad_enabled and any(isinstance(a, Tensor) and a.requires_grad for a in arguments)
     node_class = node_class_of(cls)
     node = node_class.__new__(node_class)
     node._prepare(arguments, record)
-    with setting(grad_enabled=False):
+    with setting(grad_enabled=False, dual=None, in_vmap=False):
         result = run_forward(cls, node, arguments, rest)
     several = isinstance(result, tuple)
     raw = tuple(map(_as_output, result)) if several else (_as_output(result, alone=True),)
@@ -284,9 +328,7 @@ def eager_apply(cls: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> A
         node._save(arguments, raw)
     else:
         node._saved, node._to_save = [], ()
-    if arrays_only:
-        outputs = tuple(o._array if isinstance(o, Tensor) else o for o in outputs)
-    return outputs if several else outputs[0]
+    return (outputs if several else outputs[0]), node
 
 
 def _as_output(value: Any, alone: bool = False) -> Any:

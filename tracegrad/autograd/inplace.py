@@ -18,7 +18,7 @@ import numpy as np
 
 from tracegrad.autograd.node import BackwardNode, OperationNode, detached, edge_of
 from tracegrad.autograd.views import alias, replayed
-from tracegrad.errors import ArgumentError, AutogradError, DTypeError, ShapeError
+from tracegrad.errors import ArgumentError, AutogradError, DTypeError, ShapeError, UnsupportedError
 from tracegrad.state import state
 from tracegrad.tensor import Tensor
 
@@ -128,6 +128,8 @@ def check_inplace(x: Tensor) -> None:
             "a Tensor of a traced function is modified after that function had returned",
             fix="return it from the function instead of keeping it in a global, a list or an attribute",
         )
+    if state.dual is not None:
+        refuse_tangents(x)
     if state.grad_enabled:
         _check_history(x)
     if not array.flags.writeable:
@@ -135,6 +137,17 @@ def check_inplace(x: Tensor) -> None:
             "this Tensor's memory is read-only (it was broadcast, or made from a read-only array), "
             "so it cannot be modified in place: more than one element may refer to a single memory location",
             fix="modify a copy: x.clone()",
+        )
+
+
+def refuse_tangents(*values: Any) -> None:
+    """Raise UnsupportedError where a value that a modification involves carries a tangent."""
+    from tracegrad.autograd.forward_ad import carries
+
+    if carries(values):
+        raise UnsupportedError(
+            "a Tensor that carries a tangent takes part in a modification in place",
+            fix="write it as a new value in code that forward mode goes through",
         )
 
 
@@ -181,11 +194,16 @@ def apply_inplace(x: Tensor, compute: Callable[[Tensor], Any], what: str) -> Ten
         return state.trace.memory.apply(x, compute, what)
     check_inplace(x)
     if not state.grad_enabled:
-        _store(x, compute(x), what)
+        result = compute(x)
+        if state.dual is not None:
+            refuse_tangents(result)
+        _store(x, result, what)
         return x
     old = _snapshot(x)
     held = old._array
     result = compute(old)
+    if state.dual is not None:
+        refuse_tangents(result)
     if not isinstance(result, Tensor):
         result = Tensor._wrap(np.asarray(result))
     node = result._grad_fn
@@ -244,6 +262,8 @@ def replace_value(x: Tensor, value: Any, what: str, name: str) -> Tensor:
     if state.trace is not None:
         return state.trace.memory.replace(x, value, what, overwrite_node(name))
     check_inplace(x)
+    if state.dual is not None:
+        refuse_tangents(value)
     array = value._array if isinstance(value, Tensor) else np.asarray(value)
     record = state.grad_enabled and (x.requires_grad or (isinstance(value, Tensor) and value.requires_grad))
     node = overwrite_node(name)(x, value) if record and x.dtype.kind in "fc" else None
@@ -289,6 +309,8 @@ def setitem(x: Tensor, index: Any, value: Any) -> None:
         state.trace.memory.apply(x, IndexedWrite(index, value), "x[...] = v")
         return
     check_inplace(x)
+    if state.dual is not None:
+        refuse_tangents(value)
     index = plain_index(index)
     array = value._array if isinstance(value, Tensor) else np.asarray(value)
     tracked = isinstance(value, Tensor) and value.requires_grad

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -13,7 +13,7 @@ from tracegrad.autograd.engine import expandable
 from tracegrad.autograd.node import as_tensor
 from tracegrad.errors import AutogradError, LeavesFunctionBody
 from tracegrad.function import Operation
-from tracegrad.ir.graph import Node
+from tracegrad.ir.graph import Node, no_attrs
 from tracegrad.ir.interpret import NO_SIZES, interpret
 from tracegrad.ir.types import Type
 from tracegrad.state import setting, state
@@ -35,6 +35,8 @@ class CallRecord:
     arguments:  per argument of forward the node's input it is, None for what is no Tensor.
     outputs:    per value forward returned the node's output it is, None for what is no Tensor.
     saved:      what save_for_backward was given; attributes: those of ctx; both with Refs in place of Tensors.
+    static:     the arguments that are no Tensors, None in the places of those; kwargs: keyword-only arguments.
+    for_forward: what save_for_forward was given, where the Function has a jvp.
     """
 
     function: Any
@@ -43,6 +45,9 @@ class CallRecord:
     saved: tuple[Any, ...]
     attributes: Mapping[str, Any]
     materialize: bool
+    static: tuple[Any, ...] = ()
+    kwargs: Mapping[str, Any] = field(default_factory=no_attrs)
+    for_forward: tuple[Any, ...] = ()
 
     @property
     def tensor_inputs(self) -> tuple[bool, ...]:
@@ -59,10 +64,10 @@ class CallRecord:
 class RebuiltContext(FunctionContext):
     """The ctx of a backward that runs on other values than the ones forward saw."""
 
-    def __init__(self, record: CallRecord, find: Callable[[Ref], Any], needs: tuple[bool, ...]):
+    def __init__(self, record: CallRecord, find: Callable[[Ref], Any], needs: tuple[bool, ...], saved: Any = None):
         self._begin_context(needs)
         self._name = record.name
-        self._saved = tuple(map_refs(s, find) for s in record.saved)
+        self._saved = tuple(map_refs(s, find) for s in (record.saved if saved is None else saved))
         for name, value in record.attributes.items():
             setattr(self, name, map_refs(value, find))
 
@@ -131,6 +136,18 @@ class Call(Operation):
             through = pull_through_body(node, inputs, needs, cotangents, n_outputs)
             grads = [b if a is None else a if b is None else a + b for a, b in zip(grads, through, strict=True)]
         return tuple(grads)
+
+    @staticmethod
+    def forward_symbolic(node: Node, inputs: Any, outputs: Any, tangents: Any) -> Any:
+        from tracegrad.ops.function_rules import tangents_of_call
+
+        return tangents_of_call(node.attrs["record"], node, inputs, outputs, tangents)
+
+    @staticmethod
+    def batch_symbolic(node: Node, tensors: Any, flags: tuple[bool, ...], size: Any) -> Any:
+        from tracegrad.ops.function_rules import batched_function
+
+        return batched_function(node.attrs["record"], node, tensors, flags, size)
 
 
 def _backward_of_call(

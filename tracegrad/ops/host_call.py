@@ -24,7 +24,7 @@ from tracegrad.state import setting, state
 from tracegrad.tensor import Tensor
 
 MAX_CONTEXTS = 256
-_INTERNAL = {"needs_input_grad", "_to_save", "_dirty", "_non_differentiable", "_materialize"}
+_INTERNAL = {"needs_input_grad", "_to_save", "_dirty", "_non_differentiable", "_materialize", "_for_forward"}
 _HANDLE = Type(np.dtype(np.int64))
 
 
@@ -137,7 +137,10 @@ class HostForward:
         arguments: list[int | None] = [None] * len(self.arguments)
         for i, position in enumerate(self.positions):
             arguments[position] = i
-        return CallRecord(self.function, tuple(arguments), self.outputs, self.saved, {}, self.materialize)
+        return CallRecord(
+            self.function, tuple(arguments), self.outputs, self.saved, {}, self.materialize, tuple(self.arguments),
+            self.kwargs,
+        )  # fmt: skip
 
 
 def _returned(result: Any) -> tuple[Any, ...]:
@@ -190,6 +193,18 @@ class HostCall(Operation):
             raise twice(forward.function)
         record = forward.record()
         return emit_host_backward(HostBackward(record, forward), inputs, outputs, needs, cotangents)
+
+    @staticmethod
+    def forward_symbolic(node: Node, inputs: Any, outputs: Any, tangents: Any) -> Any:
+        from tracegrad.ops.function_rules import tangents_of_call
+
+        return tangents_of_call(node.attrs["function"].record(), node, inputs, outputs, tangents)
+
+    @staticmethod
+    def batch_symbolic(node: Node, tensors: Any, flags: tuple[bool, ...], size: Any) -> Any:
+        from tracegrad.ops.function_rules import batched_function
+
+        return batched_function(node.attrs["function"].record(), node, tensors, flags, size)
 
 
 class HostBackward:
@@ -289,9 +304,7 @@ def emit_host_backward(
     values: list[Var] = [x._var for x in (*inputs, *outputs)]
     values += [trace.lift(as_tensor_or_traced(g)) for g in cotangents if g is not None]
     results = iter(
-        trace.emit(
-            HostBackwardCall, tuple(values), backward.output_types, {"function": backward}, (), trace.location
-        )
+        trace.emit(HostBackwardCall, tuple(values), backward.output_types, {"function": backward}, (), trace.location)
     )
     return tuple(next(results) if needed else None for needed in needs)
 

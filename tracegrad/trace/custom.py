@@ -10,6 +10,7 @@ import numpy as np
 from tracegrad.autograd.custom import FunctionContext, _as_output, _check_dirty, bound_arguments, run_forward
 from tracegrad.autograd.node import BackwardNode, edge_of
 from tracegrad.errors import ArgumentError, AutogradError, LeavesFunctionBody, user_location
+from tracegrad.function import Function
 from tracegrad.ir.dims import Dim
 from tracegrad.ir.graph import NO_ATTRS, Graph, Node, Var
 from tracegrad.ops.call import Call, CallRecord, Ref, map_leaves
@@ -22,7 +23,9 @@ from tracegrad.state import setting, state
 from tracegrad.tensor import Tensor
 from tracegrad.trace.tracer import Trace
 
-_INTERNAL = {"needs_input_grad", "_to_save", "_dirty", "_non_differentiable", "_materialize", "_function_name"}
+_INTERNAL = {
+    "needs_input_grad", "_to_save", "_for_forward", "_dirty", "_non_differentiable", "_materialize", "_function_name",
+}  # fmt: skip
 
 
 class TracedContext(FunctionContext):
@@ -77,6 +80,7 @@ def _call(cls: Any, trace: Trace, arguments: tuple[Any, ...], kwargs: Mapping[st
     outputs = [v for v in lifted if v is not None]
     keeper = _Keeper(body, outputs)
     saved = tuple(map(keeper.ref, context._to_save))
+    for_forward = tuple(map(keeper.ref, context._for_forward)) if cls.jvp is not Function.jvp else ()
     attributes = {k: map_leaves(v, keeper.ref) for k, v in context.__dict__.items() if k not in _INTERNAL}
     n_guards = len(body.guards)
     returned = (*outputs, *keeper.residuals, *(v for v, _ in body.guards))
@@ -84,7 +88,8 @@ def _call(cls: Any, trace: Trace, arguments: tuple[Any, ...], kwargs: Mapping[st
     trace.assumptions |= body.assumptions
     record = CallRecord(
         cls, _positions(isinstance(a, Tensor) for a in arguments), _positions(v is not None for v in lifted), saved,
-        attributes, context._materialize,
+        attributes, context._materialize, tuple(None if isinstance(a, Tensor) else a for a in arguments), kwargs,
+        for_forward,
     )  # fmt: skip
     sources = [a for a in arguments if isinstance(a, Tensor)] + captured
     results = _emit(trace, Call, sources, tuple(v.type for v in returned), {"record": record}, (graph,))
@@ -145,7 +150,11 @@ def _positions(present: Any) -> tuple[int | None, ...]:
 
 
 def _emit(
-    trace: Trace, op: Any, sources: list[Any], types: tuple[Any, ...], attrs: Mapping[str, Any],
+    trace: Trace,
+    op: Any,
+    sources: list[Any],
+    types: tuple[Any, ...],
+    attrs: Mapping[str, Any],
     bodies: tuple[Graph, ...] = (),
 ) -> tuple[Tensor, ...]:
     """The node, and where the eager engine has to go through it, a backward node for it."""
@@ -160,7 +169,11 @@ def _emit(
 
 
 def _as_returned(
-    trace: Trace, result: Any, values: tuple[Any, ...], results: tuple[Tensor, ...], stopped: tuple[bool, ...],
+    trace: Trace,
+    result: Any,
+    values: tuple[Any, ...],
+    results: tuple[Tensor, ...],
+    stopped: tuple[bool, ...],
     sources: list[Any],
 ) -> Any:
     """What forward returned, with the node's results in place of its Tensors."""
@@ -265,7 +278,7 @@ def _end_of_the_road(g: Tensor, sources: list[Any]) -> Tensor:
 
 def inline_calls(graph: Graph) -> Graph:
     """The graph with each `call` node replaced by the nodes of its body, nested ones too; itself if there are none."""
-    if not any(node.op is Call or node.bodies for node in graph.nodes):
+    if not any(node.bodies for node in graph.nodes):
         return graph
     nodes: list[Node] = []
     frames: list[tuple[Any, dict[Var, Var], Node | None, bool]] = [(iter(graph.nodes), {}, None, False)]
@@ -273,7 +286,7 @@ def inline_calls(graph: Graph) -> Graph:
         remaining, env, call, copied = frames[-1]
         for node in remaining:
             inputs = tuple([env.get(v, v) for v in node.inputs])
-            if node.op is Call:
+            if node.op is Call or getattr(node.op, "inlined", False):
                 frames.append((iter(node.bodies[0].nodes), dict(zip(node.bodies[0].inputs, inputs)), node, True))
                 break
             outputs = node.outputs

@@ -66,12 +66,18 @@ def eager_value_and_grad(transform: GradientFunction, args: tuple[Any, ...], kwa
     if not value.requires_grad and not transform.allow_unused:
         raise_unused(transform.function)
     wanted = [leaves[position] for position in wrt]
-    outer_graph = state.dual is not None or (outer_grad_enabled and reaches_others(value, wanted))
+    outer_graph = outer_grad_enabled and reaches_others(value, wanted)
     if value.requires_grad:
-        grads = autograd_grad(value, wanted, create_graph=outer_graph, allow_unused=True, materialize_grads=True)
+        grads = autograd_grad(value, wanted, create_graph=outer_graph or state.dual is not None,
+            allow_unused=True, materialize_grads=True,
+        )  # fmt: skip
     else:
         grads = tuple(Tensor._wrap(np.zeros(w.shape, w.dtype)) for w in wanted)
-    if not call.tensors and not outer_graph:
+    if state.dual is not None and not outer_graph:
+        from tracegrad.autograd.forward_ad import without_history
+
+        flat, grads = list(map(without_history, flat)), tuple(map(without_history, grads))
+    elif not call.tensors and not outer_graph:
         flat, grads = [to_plain(leaf) for leaf in flat], tuple(map(to_plain, grads))
     elif not outer_graph:
         flat = [leaf.detach() if isinstance(leaf, Tensor) else leaf for leaf in flat]
