@@ -24,6 +24,11 @@ _ATOMS = (bool, int, float, complex, str, bytes, type(None), np.generic, np.dtyp
 _LIBRARIES = {"tracegrad", "numpy", "scipy"}
 _INSTALLED = tuple(path + os.sep for path in (sysconfig.get_path("purelib"), sysconfig.get_path("platlib")))
 _CONTAINERS = (dict, list, tuple, set, frozenset)
+_MODULE_TABLES = (
+    "_parameters", "_buffers", "_modules", "_forward_pre_hooks", "_forward_hooks", "_backward_pre_hooks",
+    "_backward_hooks",
+)  # fmt: skip
+_MODULE_BOOKKEEPING = {"_non_persistent", "_hook_options"}
 
 
 class Environment:
@@ -172,6 +177,8 @@ class _Collector:
             if not isinstance(value, type):
                 self.visit(type(value))
                 self.names.add("forward" if hasattr(value, "forward") else "__call__")
+                if "_parameters" in getattr(value, "__dict__", ()):
+                    self._nn_module(value)
 
     def _function(self, function: types.FunctionType) -> None:
         if is_internal(function.__code__) or _library(function.__module__):
@@ -198,6 +205,13 @@ class _Collector:
                 self.visit(value)
                 if isinstance(value, types.ModuleType) and not _library(value.__name__):
                     self._module(value, function.__code__)
+
+    def _nn_module(self, module: Any) -> None:
+        """What it holds, and where code of ours runs it, which is not walked, its settings."""
+        ours = any(c.__module__.startswith("tracegrad.nn.") for c in type(module).__mro__ if c.__name__ != "Module")
+        for name in module.__dict__ if ours else _MODULE_TABLES:
+            if name not in _MODULE_BOOKKEEPING:
+                self._attribute(module, name)
 
     def _module(self, module: types.ModuleType, code: types.CodeType) -> None:
         for name in _code_names(code):

@@ -11,6 +11,7 @@ from tracegrad.autograd.node import BackwardNode, edge_of
 from tracegrad.errors import AutogradError
 from tracegrad.ir.graph import Graph, Var
 from tracegrad.passes.adjoint import adjoint
+from tracegrad.passes.purity import is_pure
 from tracegrad.state import state
 from tracegrad.tensor import Tensor
 from tracegrad.transforms.program import Program
@@ -130,6 +131,7 @@ def split(primal: Graph, joint: Graph) -> tuple[Graph, Graph, tuple[Var, ...]]:
     adjoint_nodes, grads = joint.nodes[n_nodes:], joint.outputs[n_outputs:]
     seeds = joint.inputs[n_inputs:]
     needed = _live(adjoint_nodes, grads)
+    adjoint_nodes = tuple(n for n in adjoint_nodes if not is_pure(n) or any(v in needed for v in n.outputs))
     constants = tuple(node for node in primal.nodes if not node.inputs and node.outputs[0] in needed)
     local = {v for node in constants for v in node.outputs} | set(seeds)
     local.update(v for node in adjoint_nodes for v in node.outputs)
@@ -147,6 +149,6 @@ def _live(nodes: Sequence[Any], outputs: Sequence[Var]) -> set[Var]:
     """The values the outputs need, through these nodes."""
     live = set(outputs)
     for node in reversed(nodes):
-        if any(v in live for v in node.outputs):
+        if any(v in live for v in node.outputs) or not is_pure(node):
             live.update(node.inputs)
     return live
