@@ -1,4 +1,4 @@
-"""Scheduled loops and branches: the slow evaluator gives what the interpreter gives, and the verifier finds no fault."""
+"""Scheduled loops and branches: the slow evaluator gives what the interpreter gives; the verifier finds no fault."""
 
 from __future__ import annotations
 

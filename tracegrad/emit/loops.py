@@ -12,10 +12,10 @@ import llvmlite.ir as ir
 
 from tracegrad.emit.frame import Frame
 from tracegrad.emit.interrupt import stop_if_interrupted
-from tracegrad.emit.llvm import I8, I64, POINTER, alloca, counted_loop, element, i64
+from tracegrad.emit.llvm import I1, I8, I64, POINTER, alloca, counted_loop, element, i64, memory_type
 from tracegrad.emit.scratch import body_size, bytes_of, is_small, rounded
 from tracegrad.emit.steps import Step, at_step, copy_value, on_stack
-from tracegrad.ir.dims import DimLike
+from tracegrad.ir.dims import DimLike, product
 from tracegrad.schedule.loops import Buffer, LoopProgram, Region
 
 
@@ -97,7 +97,38 @@ class _Loop:
 def emit_scan(
     frame: Frame, region: Region, inputs: Sequence[ir.Value], outputs: Sequence[ir.Value], scratch: ir.Value | None
 ) -> None:
+    """The loop; where it has a faster body, that one first, and the real one only if a NaN says so."""
     (body,) = region.bodies
+    if region.plain is None:
+        _scan(frame, region, body, inputs, outputs, scratch)
+        return
+    _scan(frame, region, region.plain, inputs, outputs, scratch)
+    found = _any_nan(frame, region, outputs)
+    with frame.builder.if_then(found, likely=False):
+        _scan(frame, region, body, inputs, outputs, scratch)
+
+
+def _any_nan(frame: Frame, region: Region, outputs: Sequence[ir.Value]) -> ir.Value:
+    """Whether there is a NaN in the outputs that the faster body may have wrong."""
+    b = frame.builder
+    (body,) = region.bodies
+    found = alloca(b, I1)
+    b.store(ir.Constant(I1, 0), found)
+    for k in region.suspects:
+        buffer = body.buffer(body.outputs[k])
+        kind = memory_type(buffer.dtype)
+        steps = region.node.attrs["length"] if k >= region.node.attrs["n_carry"] else 1
+        count = frame.sizes.value(product((steps, *buffer.shape)))
+        with counted_loop(b, i64(0), count, name="nan") as position:
+            x = b.load(element(b, outputs[k], position, kind), typ=kind)
+            b.store(b.or_(b.load(found, typ=I1), b.fcmp_unordered("uno", x, x)), found)
+    return b.load(found, typ=I1)
+
+
+def _scan(
+    frame: Frame, region: Region, body: LoopProgram, inputs: Sequence[ir.Value], outputs: Sequence[ir.Value],
+    scratch: ir.Value | None,
+) -> None:  # fmt: skip
     attrs, b = region.node.attrs, frame.builder
     n_carry, end = attrs["n_carry"], attrs["n_carry"] + attrs["n_xs"]
     loop = _Loop(frame, body, n_carry, inputs, outputs, scratch)

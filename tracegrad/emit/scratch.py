@@ -41,7 +41,7 @@ def scratch_size(unit: Unit, call: Call) -> DimLike:
     total: DimLike = 0
     for size in carry_sizes(call.kernel, region.node.attrs.get("n_carry", 0), region.bodies[-1]):
         total = total + rounded(size)
-    for body in region.bodies:
+    for body in (*region.bodies, *([region.plain] if region.plain is not None else [])):
         total = total + body_size(unit, body)
     return total
 

@@ -13,11 +13,11 @@ from tracegrad.ir.dims import DimLike
 from tracegrad.ir.graph import Graph, Node, Var
 from tracegrad.ir.index import Affine, Index, variable
 from tracegrad.schedule import matmul, views
-from tracegrad.schedule.live import has_scalars, live_nodes, needed, runs_in_python
+from tracegrad.schedule.live import REGIONS, has_scalars, live_nodes, needed, runs_in_python
 from tracegrad.schedule.loops import Apply, FromIndex, Literal, Value, Where
 from tracegrad.schedule.maps import ZERO, simplify_bounds, substitute, substitute_bound, variable_of
 from tracegrad.schedule.order import loop_order
-from tracegrad.schedule.regions import REGIONS, region_call
+from tracegrad.schedule.regions import region_call
 from tracegrad.schedule.statements import CallStatement, Lookup, Program, Ref, Statement, cast
 from tracegrad.schedule.weights import INLINE_LIMIT, REPEATED_LIMIT, expression_weight, weight_of
 from tracegrad.schedule.widen import widen

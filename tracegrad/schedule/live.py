@@ -6,10 +6,10 @@ import numpy as np
 
 from tracegrad.ir import lowering
 from tracegrad.ir.graph import Graph, Node
-from tracegrad.schedule.regions import REGIONS
 from tracegrad.schedule.statements import CallStatement, Program, Statement
 
 _SCALAR_KINDS = "biuf"
+REGIONS = ("scan", "while", "cond", "sized")  # loops and branches: nodes whose bodies are programs of their own
 
 
 def has_scalars(dtype: np.dtype) -> bool:

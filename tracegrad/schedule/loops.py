@@ -197,10 +197,16 @@ class Call:
 @dataclass(frozen=True, slots=True, eq=False)
 class Region:
     """What a Call runs for a loop or branch of the graph: the node, and its bodies as programs of their own, whose
-    inputs and outputs are those of one step. The Call's kernel is the node's name, its attribute is `region`."""
+    inputs and outputs are those of one step. The Call's kernel is the node's name, its attribute is `region`.
+
+    A scan may have a faster body (`plain`) that is right unless a NaN turns up in one of the outputs `suspects`; then
+    the loop has to be run again with the real one.
+    """
 
     node: Node
     bodies: tuple[LoopProgram, ...]
+    plain: LoopProgram | None = None
+    suspects: tuple[int, ...] = ()
 
 
 def region_of(call: Call) -> Region | None:
@@ -230,6 +236,6 @@ class LoopProgram:
 
 __all__ = [
     "Affine", "Apply", "Bound", "Buffer", "Call", "Cast", "Check", "Declare", "Expr", "Fill", "FromIndex", "Index",
-    "Let", "Literal", "Loop", "LoopProgram", "Name", "Read", "Region", "Stmt", "Store", "Update", "UpdateAt", "Value", "Where",
-    "region_of",
+    "Let", "Literal", "Loop", "LoopProgram", "Name", "Read", "Region", "Stmt", "Store", "Update", "UpdateAt", "Value",
+    "Where", "region_of",
 ]  # fmt: skip

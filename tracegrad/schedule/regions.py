@@ -6,12 +6,11 @@ from typing import TYPE_CHECKING
 
 from tracegrad.ir.graph import Node
 from tracegrad.schedule.loops import Region
+from tracegrad.schedule.plain import plain_products
 from tracegrad.schedule.statements import CallStatement
 
 if TYPE_CHECKING:
     from tracegrad.schedule.build import Builder
-
-REGIONS = ("scan", "while", "cond", "sized")
 
 
 def region_call(builder: Builder, node: Node) -> CallStatement:
@@ -19,5 +18,9 @@ def region_call(builder: Builder, node: Node) -> CallStatement:
     from tracegrad.schedule.program import schedule
 
     inputs = tuple(builder.materialised(v) for v in node.inputs)
-    region = Region(node, tuple(map(schedule, node.bodies)))
+    bodies = tuple(map(schedule, node.bodies))
+    region = Region(node, bodies)
+    if node.name == "scan" and (found := plain_products(node.bodies[0])) is not None:
+        graph, suspects = found
+        region = Region(node, bodies, schedule(graph), suspects)
     return CallStatement(node.name, inputs, node.outputs, node, {"region": region})

@@ -26,6 +26,7 @@ from dataclasses import dataclass
 from tracegrad.errors import VerificationError
 from tracegrad.ir.dims import product
 from tracegrad.ir.index import Bound, Index, Quotient
+from tracegrad.schedule.live import REGIONS
 from tracegrad.schedule.loops import (
     Apply,
     Call,
@@ -51,7 +52,6 @@ from tracegrad.schedule.loops import (
 from tracegrad.schedule.parallel import parallel_faults
 from tracegrad.schedule.printer import print_lines, print_program
 from tracegrad.schedule.ranges import Ranges, range_fault
-from tracegrad.schedule.regions import REGIONS
 
 KERNELS = ("matmul", "cumulative", "host", *REGIONS)
 Fault = tuple[Stmt | None, str]
