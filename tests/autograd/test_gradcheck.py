@@ -197,3 +197,97 @@ def test_gradgradcheck_with_given_and_non_contiguous_cotangents():
 
 def test_compiled_functions():
     assert tg.gradcheck(tg.jit(lambda x: np.sin(x) * x), leaf([1.0, 2.0]))
+
+
+# ---- forward mode ----------------------------------------------------------------------------------------------------
+
+
+class WrongTangent(tg.autograd.Function):
+    """x² with a right backward and a jvp that is half of what it should be."""
+
+    @staticmethod
+    def forward(ctx, x):
+        ctx.save_for_backward(x)
+        ctx.save_for_forward(x)
+        return x * x
+
+    @staticmethod
+    def backward(ctx, g):
+        (x,) = ctx.saved_tensors
+        return 2 * g * x
+
+    @staticmethod
+    def jvp(ctx, tangent):
+        (x,) = ctx.saved_tensors
+        return tangent * x
+
+
+@pytest.mark.parametrize("fast_mode", [False, True])
+def test_forward_mode_is_compared_with_differences(fast_mode):
+    x = tg.tensor([0.5, -1.0, 2.0], requires_grad=True)
+    y = tg.tensor([1.5, 1.0, 3.0], requires_grad=True)
+    z = tg.tensor([1.0 + 2.0j, -0.5j], requires_grad=True)
+
+    def function(x, y):
+        return np.sin(x) * y, np.sum(x * y), x > 0
+
+    options = {"check_forward_ad": True, "check_batched_forward_grad": True, "check_batched_grad": True}
+    assert tg.gradcheck(function, (x, y), fast_mode=fast_mode, **options)
+    assert tg.gradcheck(lambda z: z * z * np.conj(z), (z,), fast_mode=fast_mode, **options)
+    assert tg.gradcheck(WrongTangent.apply, (x,), fast_mode=fast_mode)
+    with pytest.raises(tg.errors.GradcheckError, match="Jacobian computed with forward mode mismatch for output 0"):
+        tg.gradcheck(WrongTangent.apply, (x,), fast_mode=fast_mode, check_forward_ad=True)
+    assert not tg.gradcheck(WrongTangent.apply, (x,), check_forward_ad=True, raise_exception=False)
+    with pytest.raises(tg.errors.GradcheckError, match="forward mode"):
+        tg.gradcheck(WrongTangent.apply, (x,), check_forward_ad=True, check_backward_ad=False)
+
+
+def test_options_that_contradict_each_other():
+    x = tg.tensor([1.0], requires_grad=True)
+    for options in (
+        {"check_backward_ad": False},
+        {"check_batched_forward_grad": True},
+        {"check_backward_ad": False, "check_forward_ad": True, "check_batched_grad": True},
+    ):
+        with pytest.raises(TypeError, match="check_"):
+            tg.gradcheck(lambda x: x * 2, (x,), **options)
+
+
+def test_tangents_that_cannot_be_batched():
+    x = tg.tensor([1.0, 2.0], requires_grad=True)
+
+    def decides(x):
+        return x * 2 if np.sum(x).item() > 0 else x
+
+    assert tg.gradcheck(decides, (x,), check_forward_ad=True)
+    with pytest.raises(tg.errors.GradcheckError, match="While computing batched tangents"):
+        tg.gradcheck(branching(decides), (x,), check_forward_ad=True, check_batched_forward_grad=True)
+
+
+def branching(function):
+    """The function with a Python decision on what varies from row to row in forward mode: the tangent."""
+
+    def run(x):
+        return function(x) + WithDecision.apply(x)
+
+    return run
+
+
+class WithDecision(tg.autograd.Function):
+    @staticmethod
+    def forward(ctx, x):
+        return x * 1
+
+    @staticmethod
+    def backward(ctx, g):
+        return g
+
+    @staticmethod
+    def jvp(ctx, tangent):
+        return tangent if np.sum(tangent) > 100 else tangent * 1
+
+
+def test_gradgradcheck_forward_over_reverse():
+    x = tg.tensor([0.5, -1.0], requires_grad=True)
+    assert tg.gradgradcheck(lambda x: np.exp(x) * x, (x,), check_fwd_over_rev=True)
+    assert tg.gradgradcheck(lambda x: np.exp(x) * x, (x,), check_fwd_over_rev=True, check_rev_over_rev=False)

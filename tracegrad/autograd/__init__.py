@@ -23,6 +23,7 @@ _HOME = {
     "set_grad_enabled": "tracegrad.state",
     "is_grad_enabled": "tracegrad.state",
     "function": "",
+    "forward_ad": "",
     "graph": "",
 }
 
@@ -44,7 +45,7 @@ def __dir__() -> list[str]:
 
 
 if TYPE_CHECKING:
-    from tracegrad.autograd import function, graph
+    from tracegrad.autograd import forward_ad, function, graph
     from tracegrad.autograd.api import backward, grad
     from tracegrad.autograd.check import gradcheck, gradgradcheck
     from tracegrad.autograd.modes import (

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from tracegrad.autograd.api import grad
+from tracegrad.autograd.check_forward import check_batched_forward, check_forward
 from tracegrad.autograd.jacobians import (
     analytical_jacobian,
     fast_mismatch,
@@ -20,7 +21,7 @@ from tracegrad.autograd.jacobians import (
     random_like,
     values_of,
 )
-from tracegrad.errors import AutogradError, GradcheckError, TracegradError, UnsupportedError
+from tracegrad.errors import ArgumentError, AutogradError, GradcheckError, TracegradError
 from tracegrad.state import setting
 from tracegrad.tensor import Tensor
 
@@ -61,6 +62,8 @@ def gradcheck(
 
     inputs: a Tensor, an ndarray, or a tuple of them and other arguments. Tensors with requires_grad are checked;
         if there is none, all floating ndarrays are.
+    check_forward_ad: compare the Jacobians of forward mode (dual numbers) too.
+    check_batched_grad, check_batched_forward_grad: compare derivatives of several rows at once with one by one.
     fast_mode: compare along one random direction per input and output instead of whole Jacobians.
     Raises GradcheckError (a RuntimeError) with both Jacobians and the worst entry, or returns False without
     `raise_exception`; bad inputs raise in any case.
@@ -68,15 +71,21 @@ def gradcheck(
     settings = Settings(
         eps, atol, rtol, nondet_tol, check_undefined_grad, check_grad_dtypes, check_batched_grad, fast_mode
     )
-    if check_forward_ad or check_batched_forward_grad:
-        raise UnsupportedError(
-            "gradcheck checks backward derivatives only: there is no forward mode yet",
-            fix="leave check_forward_ad and check_batched_forward_grad out",
-        )
+    if check_batched_grad and not check_backward_ad:
+        raise ArgumentError("check_batched_grad=True checks gradients, but check_backward_ad is False")
+    if check_batched_forward_grad and not check_forward_ad:
+        raise ArgumentError("check_batched_forward_grad=True needs check_forward_ad=True")
+    if not (check_backward_ad or check_forward_ad):
+        raise ArgumentError("nothing to check: both check_backward_ad and check_forward_ad are False")
     arguments = _as_arguments(inputs)
     try:
         with setting(grad_enabled=True):
             _check(func, arguments, settings, check_backward_ad)
+            if check_forward_ad:
+                outputs, wrt = outputs_of(func(*arguments)), _differentiable(arguments)
+                check_forward(func, arguments, outputs, wrt, settings)
+                if check_batched_forward_grad:
+                    check_batched_forward(func, arguments, wrt)
     except GradcheckError:
         if raise_exception:
             raise
@@ -98,12 +107,15 @@ def gradgradcheck(
     check_undefined_grad: bool = True,
     check_grad_dtypes: bool = False,
     check_batched_grad: bool = False,
+    check_fwd_over_rev: bool = False,
+    check_rev_over_rev: bool = True,
     fast_mode: bool = False,
     masked: bool = False,
 ) -> bool:
     """gradcheck of the gradients of `func`, with respect to its inputs and to the cotangents they start from.
 
     grad_outputs: the cotangents; drawn at random (with a fixed seed) if None.
+    check_rev_over_rev, check_fwd_over_rev: differentiate the gradients by backward, and by dual numbers.
     """
     arguments = _as_arguments(inputs)
     with setting(grad_enabled=True):
@@ -124,7 +136,8 @@ def gradgradcheck(
     return gradcheck(
         gradients, (*arguments, *cotangents), eps=eps, atol=atol, rtol=rtol, raise_exception=raise_exception,
         nondet_tol=nondet_tol, check_undefined_grad=check_undefined_grad, check_grad_dtypes=check_grad_dtypes,
-        check_batched_grad=check_batched_grad, fast_mode=fast_mode,
+        check_batched_grad=check_batched_grad, check_forward_ad=check_fwd_over_rev,
+        check_backward_ad=check_rev_over_rev, fast_mode=fast_mode,
     )  # fmt: skip
 
 
@@ -344,9 +357,7 @@ def _check_batched(arguments: tuple[Any, ...], checked: list[tuple[int, Tensor]]
     rng = np.random.default_rng(3)
     for position, out in checked:
         seeds = np.stack([random_like(rng, out._array) for _ in range(2)])
-        batched = grad(
-            out, wrt, Tensor._wrap(seeds), retain_graph=True, allow_unused=True, is_grads_batched=True
-        )
+        batched = grad(out, wrt, Tensor._wrap(seeds), retain_graph=True, allow_unused=True, is_grads_batched=True)
         for i, x in enumerate(wrt):
             rows = [pulled_back(out, x, seed, False).reshape(x.shape) for seed in seeds]
             g = batched[i]
