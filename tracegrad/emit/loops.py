@@ -12,6 +12,7 @@ import llvmlite.ir as ir
 
 from tracegrad.emit.frame import Frame
 from tracegrad.emit.interrupt import stop_if_interrupted
+from tracegrad.emit.layout import STATUS
 from tracegrad.emit.llvm import I1, I8, I64, POINTER, alloca, counted_loop, element, i64, memory_type
 from tracegrad.emit.scratch import body_size, bytes_of, is_small, rounded
 from tracegrad.emit.steps import Step, at_step, copy_value, on_stack
@@ -98,14 +99,36 @@ def emit_scan(
     frame: Frame, region: Region, inputs: Sequence[ir.Value], outputs: Sequence[ir.Value], scratch: ir.Value | None
 ) -> None:
     """The loop; where it has a faster body, that one first, and the real one only if a NaN says so."""
-    (body,) = region.bodies
     if region.plain is None:
-        _scan(frame, region, body, inputs, outputs, scratch)
+        _scan(frame, region, region.bodies[0], inputs, outputs, scratch)
         return
     _scan(frame, region, region.plain, inputs, outputs, scratch)
-    found = _any_nan(frame, region, outputs)
-    with frame.builder.if_then(found, likely=False):
-        _scan(frame, region, body, inputs, outputs, scratch)
+    b = frame.builder
+    given = [*inputs, *outputs, *([] if scratch is None else [scratch])]
+    with b.if_then(_any_nan(frame, region, outputs), likely=False):
+        status = b.call(_define_again(frame, region, given, len(inputs), len(outputs)),
+                        [frame.context, frame.error, frame.table, *given])  # fmt: skip
+        with b.if_then(b.icmp_signed("!=", status, i64(0)), likely=False):
+            frame.stop(status)
+
+
+def _define_again(
+    outer: Frame, region: Region, given: Sequence[ir.Value], n_inputs: int, n_outputs: int
+) -> ir.Function:
+    """The loop with the real body, as a function that is compiled for size, since it hardly ever runs."""
+    unit = outer.unit
+    function = unit.function("again", I64, [POINTER] * (3 + len(given)))
+    for attribute in ("cold", "noinline", "optsize", "minsize"):
+        function.attributes.add(attribute)
+    for argument in function.args:
+        argument.add_attribute("noalias")
+    context, error, table, *rest = function.args
+    builder = ir.IRBuilder(function.append_basic_block("entry"))
+    frame = Frame(unit, builder, context, error, table)
+    inputs, outputs, scratch = rest[:n_inputs], rest[n_inputs : n_inputs + n_outputs], rest[n_inputs + n_outputs :]
+    _scan(frame, region, region.bodies[0], inputs, outputs, scratch[0] if scratch else None)
+    builder.ret(i64(STATUS.ok))
+    return function
 
 
 def _any_nan(frame: Frame, region: Region, outputs: Sequence[ir.Value]) -> ir.Value:
