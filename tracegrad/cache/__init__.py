@@ -1,7 +1,7 @@
 """Compiled code on the disk, so that the next process need not compile it again.
 
 The folder is `tracegrad` in the user's cache folder, or TRACEGRAD_CACHE_DIR; TRACEGRAD_CACHE=0 turns it off. It may be
-deleted at any time. An entry is bytes under a key (`key`); `folder` keeps them. Nothing here ever raises: a cache that
+deleted at any time. An entry is bytes under a key (`keys`); `files` keeps them. Nothing here ever raises: a cache that
 cannot be read or written is an empty one.
 """
 
@@ -9,8 +9,8 @@ from __future__ import annotations
 
 import os
 
-from tracegrad.cache.folder import Folder, default_folder
-from tracegrad.cache.key import digest, key
+from tracegrad.cache.files import Folder, default_folder
+from tracegrad.cache.keys import digest, key
 
 _FALSE = ("0", "off", "no", "false")
 

@@ -7,9 +7,9 @@ longer than compiling a program; of it we use the thread pool (`runtime`), and w
 from __future__ import annotations
 
 import functools
+import os
 import threading
 import time
-import uuid
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -115,7 +115,7 @@ def new_module(name: str) -> ir.Module:
 
 def unique_name(stem: str) -> str:
     """A symbol no other module has, in this process or in another one."""
-    return f"tg_{symbol_name(stem)}_{uuid.uuid4().hex[:12]}"
+    return f"tg_{symbol_name(stem)}_{os.urandom(6).hex()}"
 
 
 def symbol_name(name: str) -> str:

@@ -7,11 +7,11 @@ import hashlib
 import os
 import sys
 from collections.abc import Iterable, Iterator
-from pathlib import Path
 
 import numpy as np
 
 FORMAT = 1  # of entries
+_ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 
 
 def key(*parts: str | bytes) -> str:
@@ -38,15 +38,16 @@ def _surroundings() -> str:
 
     target = machine()
     versions = (llvmlite.__version__, np.__version__, sys.version, sys.implementation.cache_tag or "")
-    return digest((str(FORMAT), *versions, target.triple, target.cpu, target.features, *_sources()))
+    return digest((str(FORMAT), *versions, target.triple, target.cpu, target.features, "\n".join(_sources())))
 
 
-def _sources() -> Iterator[str]:
+def _sources(folder: str = "") -> Iterator[str]:
     """This package's source files, by name, size and time, since any of them may change the code it writes."""
-    root = Path(__file__).resolve().parent.parent
-    for folder, folders, files in os.walk(root):
-        folders.sort()
-        for name in sorted(files):
-            if name.endswith(".py"):
-                status = os.stat(os.path.join(folder, name))
-                yield f"{folder[len(str(root)) :]}/{name} {status.st_size} {status.st_mtime_ns}"
+    with os.scandir(os.path.join(_ROOT, folder)) as found:
+        files = sorted(found, key=lambda file: file.name)
+    for file in files:
+        if file.name.endswith(".py"):
+            status = file.stat()
+            yield f"{folder}/{file.name} {status.st_size} {status.st_mtime_ns}"
+        elif file.is_dir() and file.name != "__pycache__":
+            yield from _sources(f"{folder}/{file.name}" if folder else file.name)

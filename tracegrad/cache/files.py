@@ -11,7 +11,7 @@ import contextlib
 import functools
 import hashlib
 import os
-import secrets
+import sys
 import time
 from pathlib import Path
 
@@ -47,7 +47,7 @@ class Folder:
         if len(content) > min(LARGEST, self.limit):
             return False
         file = self._file(key)
-        temporary = file.with_name(f"{key}.{os.getpid()}-{secrets.token_hex(4)}.tmp")
+        temporary = file.with_name(f"{key}.{os.getpid()}-{os.urandom(4).hex()}.tmp")
         try:
             self.path.mkdir(mode=0o700, parents=True, exist_ok=True)
             temporary.write_bytes(content)
@@ -99,6 +99,9 @@ def _open(content: bytes, key: str) -> bytes | None:
 @functools.cache
 def _user_folder() -> str | None:
     """`tracegrad` in the user's cache folder; None if there is no such place."""
+    if sys.platform == "linux":  # what platformdirs says there, which takes longer to import than to load a program
+        base = os.environ.get("XDG_CACHE_HOME", "").strip() or os.path.expanduser("~/.cache")
+        return os.path.join(base, "tracegrad") if os.path.isabs(base) else None
     from platformdirs import user_cache_dir
 
     try:
