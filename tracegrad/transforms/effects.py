@@ -100,9 +100,9 @@ class Effects:
             target = _resolved(effect.target, leaves)
             result = None if position is None else results[position]
             if effect.kind == "write":
-                _write(target, result, effect.count)
+                _write(target, result, effect.count, effect.value is not None and effect.value.requires_grad)
             elif effect.kind == "add":
-                _write(target._meta.grad, result, 1)
+                _write(target._meta.grad, result, 1, True)
             elif effect.kind == "clear":
                 if target._meta is not None:
                     target._meta.grad = None
@@ -147,7 +147,8 @@ def _memory(value: Any) -> Any:
     return value._array if isinstance(value, Tensor) else value
 
 
-def _write(target: Any, result: Any, count: int) -> None:
+def _write(target: Any, result: Any, count: int, linked: bool) -> None:
+    """The target's memory becomes the result, and where that is `linked` its history the result's."""
     array = _memory(target)
     if not isinstance(array, np.ndarray):
         raise ArgumentError(
@@ -161,7 +162,7 @@ def _write(target: Any, result: Any, count: int) -> None:
     np.copyto(array, _memory(result))
     if isinstance(target, Tensor):
         target._ensure_meta().version[0] += count
-        if isinstance(result, Tensor) and result.requires_grad and result._grad_fn is not None:
+        if linked and isinstance(result, Tensor) and result.requires_grad and result._grad_fn is not None:
             rebase_history(target, result._grad_fn, result._output_nr)
 
 
