@@ -81,8 +81,11 @@ class ArgumentError(TracegradError, TypeError):
     """An argument of a transformation or function that makes no sense there."""
 
 
-class LeavesTraceError(TracegradError, TypeError):
-    """A traced value was turned into a plain number or array, so that its derivative would be lost."""
+class LeavesTraceError(TracegradError, TypeError, RuntimeError):
+    """A traced value was turned into a plain number or array, so that its derivative would be lost.
+
+    PyTorch raises RuntimeError where NumPy's users expect TypeError; this is both.
+    """
 
 
 class FrozenRandomError(LeavesTraceError):
@@ -136,6 +139,18 @@ class ModuleTypeError(TracegradError, TypeError):
 
 class ModuleStateError(TracegradError, RuntimeError):
     """A state_dict that does not fit the Module."""
+
+
+class OptimizerTypeError(TracegradError, TypeError):
+    """Something an optimizer or a scheduler cannot work on."""
+
+
+class OptimizerValueError(TracegradError, ValueError):
+    """Parameters or hyper-parameters of an optimizer or a scheduler that make no sense."""
+
+
+class SaveError(TracegradError, ValueError):
+    """What tg.save cannot store, or a file that tg.load cannot read."""
 
 
 class VerificationError(TracegradError, AssertionError):

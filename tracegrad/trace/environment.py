@@ -170,6 +170,8 @@ class _Collector:
             self._container(value)
         elif isinstance(getattr(value, "__wrapped__", None), Callable) and _library(type(value).__module__):
             self.visit(value.__wrapped__)  # a decorated function
+        elif hasattr(type(value), "trace_structure"):  # an optimizer, which reads its numbers afresh in each call
+            self.environment._attributes.append((value, "trace_structure", value.trace_structure))
         elif str(type(value).__module__).startswith("numpy.random"):
             self.environment.generators.append(value)
         elif not _foreign(value):
