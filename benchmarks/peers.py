@@ -48,7 +48,7 @@ def _bind_scalars(module: str, row: Row, inputs: list[Any]) -> tuple[Callable[..
 
 
 def _load_tracegrad() -> None:
-    for module in ("tracegrad", "llvmlite.binding", "numba", "scipy.linalg", "scipy.special"):
+    for module in ("tracegrad", "optree", "llvmlite.binding", "numba", "scipy.linalg", "scipy.special"):
         importlib.import_module(module)
 
 

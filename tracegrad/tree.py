@@ -1,4 +1,7 @@
-"""Pytrees: nested dicts, lists, tuples, namedtuples and dataclasses of arrays, through optree."""
+"""Pytrees: nested dicts, lists, tuples, namedtuples and dataclasses of arrays, through optree.
+
+optree is imported by the first call of a compiled function, since it would be a fifth of `import tracegrad`.
+"""
 
 from __future__ import annotations
 
@@ -6,14 +9,14 @@ import dataclasses
 from collections.abc import Callable
 from typing import Any
 
-import optree
-
 NAMESPACE = "tracegrad"
 _dataclasses: set[type] = set()
 
 
 def flatten(tree: Any) -> tuple[list[Any], Any]:
     """The leaves in order, and the structure. Dataclass instances count as containers of their fields."""
+    import optree
+
     leaves, spec = optree.tree_flatten(tree, namespace=NAMESPACE)
     if _register_dataclasses(leaves):
         return flatten(tree)
@@ -22,6 +25,8 @@ def flatten(tree: Any) -> tuple[list[Any], Any]:
 
 def unflatten(spec: Any, leaves: list[Any]) -> Any:
     """The tree of that structure with these leaves."""
+    import optree
+
     return optree.tree_unflatten(spec, leaves)
 
 
@@ -45,6 +50,8 @@ def _register_dataclasses(leaves: list[Any]) -> bool:
 
         def rebuild(_: None, values: Any, cls: type = cls, names: tuple[str, ...] = names) -> Any:
             return cls(**dict(zip(names, values, strict=True)))
+
+        import optree
 
         optree.register_pytree_node(cls, children, rebuild, namespace=NAMESPACE)
     return bool(new)

@@ -2,6 +2,7 @@
 
 import os
 import threading
+from pathlib import Path
 
 import pytest
 
@@ -23,13 +24,13 @@ def test_what_is_written_is_read(folder):
     assert folder.read(KEY) == b"data"
     assert folder.write(KEY, b"")
     assert folder.read(KEY) == b""
-    assert [f.name for f in folder.path.iterdir()] == [KEY + ".tgc"]
+    assert os.listdir(folder.path) == [KEY + ".tgc"]
 
 
 @pytest.mark.parametrize("position", [0, 12, 20, 45, 60, -1])
 def test_a_changed_byte_makes_the_entry_invalid(folder, position):
     folder.write(KEY, b"some data that is long enough")
-    (file,) = folder.path.iterdir()
+    (file,) = Path(folder.path).iterdir()
     content = bytearray(file.read_bytes())
     content[position] ^= 1
     file.write_bytes(content)
@@ -41,14 +42,14 @@ def test_a_changed_byte_makes_the_entry_invalid(folder, position):
 @pytest.mark.parametrize("content", [b"", b"tracegrad", b"\x00" * 200])
 def test_other_files_are_no_entries(folder, content):
     folder.write(KEY, b"data")
-    (file,) = folder.path.iterdir()
+    (file,) = Path(folder.path).iterdir()
     file.write_bytes(content)
     assert folder.read(KEY) is None
 
 
 def test_an_entry_under_another_name_is_ignored(folder):
     folder.write(KEY, b"data")
-    (file,) = folder.path.iterdir()
+    (file,) = Path(folder.path).iterdir()
     file.rename(file.with_name("b" * 40 + ".tgc"))
     assert folder.read("b" * 40) is None
 
@@ -71,7 +72,7 @@ def test_an_entry_larger_than_the_folder_is_not_kept(tmp_path):
 
 def test_what_a_dead_writer_left_is_removed(folder):
     folder.write("b", b"data")
-    left, fresh = folder.path / "x.1-2.tmp", folder.path / "y.1-2.tmp"
+    left, fresh = Path(folder.path, "x.1-2.tmp"), Path(folder.path, "y.1-2.tmp")
     left.write_bytes(b"half")
     fresh.write_bytes(b"half")
     os.utime(left, (1, 1))
@@ -111,7 +112,7 @@ def test_readers_and_writers_at_once_see_whole_entries(folder):
         thread.join()
     assert not wrong
     assert folder.read(KEY) in contents
-    assert len(list(folder.path.iterdir())) == 1
+    assert len(os.listdir(folder.path)) == 1
 
 
 # ---- which folder -------------------------------------------------------------------------------------------------
@@ -125,7 +126,7 @@ def test_the_switch(monkeypatch, tmp_path, text):
     cache.write(KEY, b"data")
     assert cache.read(KEY) is None
     monkeypatch.delenv("TRACEGRAD_CACHE")
-    assert cache.folder().path == tmp_path
+    assert cache.folder().path == str(tmp_path)
     cache.write(KEY, b"data")
     assert cache.read(KEY) == b"data"
 
@@ -142,7 +143,7 @@ def home(monkeypatch, tmp_path):
 def test_the_users_folder_is_the_one_of_platformdirs(home):
     import platformdirs
 
-    assert str(default_folder().path) == platformdirs.user_cache_dir("tracegrad", appauthor=False)
+    assert default_folder().path == platformdirs.user_cache_dir("tracegrad", appauthor=False)
 
 
 @pytest.mark.skipif(not hasattr(os, "getuid"), reason="POSIX permissions")

@@ -13,7 +13,6 @@ import hashlib
 import os
 import sys
 import time
-from pathlib import Path
 
 MAGIC = b"tracegrad\x00\x00\x01"
 LIMIT = 256 << 20  # bytes of all entries together
@@ -26,13 +25,14 @@ class Folder:
     """The entries in the folder `path`, which is made when the first one is written."""
 
     def __init__(self, path: str | os.PathLike[str], limit: int = LIMIT):
-        self.path, self.limit = Path(path), limit
+        self.path, self.limit = os.fspath(path), limit
 
     def read(self, key: str) -> bytes | None:
         """The data kept under `key`; None if there is none, or it is damaged."""
         file = self._file(key)
         try:
-            content = file.read_bytes()
+            with open(file, "rb") as opened:
+                content = opened.read()
         except OSError:
             return None
         data = _open(content, key)
@@ -46,21 +46,21 @@ class Folder:
         content = _seal(data, key)
         if len(content) > min(LARGEST, self.limit):
             return False
-        file = self._file(key)
-        temporary = file.with_name(f"{key}.{os.getpid()}-{os.urandom(4).hex()}.tmp")
+        temporary = os.path.join(self.path, f"{key}.{os.getpid()}-{os.urandom(4).hex()}.tmp")
         try:
-            self.path.mkdir(mode=0o700, parents=True, exist_ok=True)
-            temporary.write_bytes(content)
-            os.replace(temporary, file)
+            os.makedirs(self.path, mode=0o700, exist_ok=True)
+            with open(temporary, "wb") as opened:
+                opened.write(content)
+            os.replace(temporary, self._file(key))
         except OSError:
             with contextlib.suppress(OSError):
-                temporary.unlink()
+                os.unlink(temporary)
             return False
         self._trim()
         return True
 
-    def _file(self, key: str) -> Path:
-        return self.path / (key + SUFFIX)
+    def _file(self, key: str) -> str:
+        return os.path.join(self.path, key + SUFFIX)
 
     def _trim(self) -> None:
         """Delete the entries unused for longest until the rest is within the limit, and what dead writers left."""

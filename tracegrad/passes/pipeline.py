@@ -7,7 +7,6 @@ import re
 import sys
 import time
 from collections.abc import Callable, Sequence
-from pathlib import Path
 from typing import TypeAlias
 
 from tracegrad.ir.graph import Graph
@@ -71,6 +70,6 @@ def _dump(graph: Graph, number: int, name: str, target: str) -> None:
     if target == "-":
         print(f"# {title}\n{print_graph(graph)}", file=sys.stderr)
         return
-    folder = Path(target)
-    folder.mkdir(parents=True, exist_ok=True)
-    (folder / (re.sub(r"[^\w.-]", "_", title) + ".txt")).write_text(print_graph(graph))
+    os.makedirs(target, exist_ok=True)
+    with open(os.path.join(target, re.sub(r"[^\w.-]", "_", title) + ".txt"), "w") as file:
+        file.write(print_graph(graph))

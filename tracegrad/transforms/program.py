@@ -14,7 +14,6 @@ from tracegrad.ir.graph import Graph
 from tracegrad.ir.interpret import interpret
 from tracegrad.ir.types import Type
 from tracegrad.tensor import Tensor
-from tracegrad.transforms.stored import find
 
 if TYPE_CHECKING:
     from tracegrad.emit.executable import Executable
@@ -79,6 +78,8 @@ class Program:
 
     def _build(self) -> None:
         """The executable: from the disk cache if it is there, else compiled now and left there."""
+        from tracegrad.transforms.stored import find
+
         with self._timed("load"):
             place = find(self.graph, self._optimize)
             found = None if place is None else place.load()
