@@ -114,12 +114,11 @@ class Optimizer:
     def zero_grad(self, set_to_none: bool = True) -> None:
         """Forget the gradients of all parameters, or set them to zero."""
         for p in chain.from_iterable(g["params"] for g in self.param_groups):
-            gradient = p.grad
-            if gradient is None:
-                continue
-            if set_to_none:
+            if set_to_none:  # without a look at it, on which a compiled step would depend
                 p.grad = None
-            else:
+                continue
+            gradient = p.grad
+            if gradient is not None:
                 gradient.detach_()
                 gradient.zero_()
 
