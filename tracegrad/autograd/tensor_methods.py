@@ -9,7 +9,7 @@ import numpy as np
 
 from tracegrad.autograd.hooks import HookTable, RemovableHandle
 from tracegrad.autograd.views import alias
-from tracegrad.errors import ArgumentError, AutogradError, DTypeError
+from tracegrad.errors import ArgumentError, AutogradError, DTypeError, UnsupportedError
 from tracegrad.state import state
 from tracegrad.tensor import Tensor
 
@@ -27,6 +27,10 @@ def _get_grad(self: Tensor) -> Tensor | None:
     meta = self._meta
     if state.trace is not None:
         return state.trace.memory.gradients.read(self)
+    if self._array is None and (meta is None or meta.grad is None):
+        from tracegrad.function import outlived
+
+        raise outlived()
     if self._grad_fn is not None and not (meta is not None and (meta.retains_grad or meta.grad is not None)):
         warnings.warn(
             "The .grad attribute of a Tensor that is not a leaf Tensor is being accessed; backward() does not fill it. "
@@ -87,6 +91,8 @@ def retain_grad(self: Tensor) -> None:
 
 def register_hook(self: Tensor, hook: Any) -> RemovableHandle:
     """`hook(grad)` runs when this Tensor's gradient is computed; a Tensor it returns replaces the gradient."""
+    if self._array is None and state.trace is not None:
+        return _register_traced(self, hook)
     if not self.requires_grad:
         raise AutogradError(
             "cannot register a hook on a tensor that doesn't require gradient",
@@ -99,6 +105,26 @@ def register_hook(self: Tensor, hook: Any) -> RemovableHandle:
     if meta.hooks is None:
         meta.hooks = HookTable()
     return RemovableHandle(meta.hooks, hook)
+
+
+def _register_traced(self: Tensor, hook: Any) -> RemovableHandle:
+    """A hook on a value of a recording: for backward() inside it, and for whoever differentiates the recording."""
+    trace = self._trace
+    var = trace.lift(self)
+    if state.function_body or not (self.requires_grad or trace.depends_on_differentiated(var)):
+        raise AutogradError(
+            "cannot register a hook on a tensor that doesn't require gradient",
+            fix="make it with requires_grad=True, or compute it from one that requires grad",
+        )
+    node = self.grad_fn
+    if node is None and var in trace.sources:
+        raise UnsupportedError(
+            "a hook is registered inside a compiled function on a Tensor from outside, where each call would add one "
+            "more",
+            fix="register it outside the function",
+        )
+    table = HookTable() if node is None else node._tensor_hooks(self._output_nr)
+    return RemovableHandle(trace.hooked.setdefault(var, table), hook)
 
 
 def register_post_accumulate_grad_hook(self: Tensor, hook: Any) -> RemovableHandle:

@@ -45,29 +45,36 @@ def adjoint(graph: Graph, wrt: Sequence[int], seeds: Sequence[int]) -> tuple[Gra
     and one more output per `wrt`, the cotangent of that input (zeros where the outputs do not depend on it). Second:
     per `wrt`, whether any output depends on it.
     """
+    joint, _ = adjoint_and_arrivals(graph, wrt, seeds)
+    reaching = values_reaching(graph, seeds)
+    return joint, tuple(graph.inputs[i] in reaching for i in wrt)
+
+
+def adjoint_and_arrivals(graph: Graph, wrt: Sequence[int], seeds: Sequence[int]) -> tuple[Graph, tuple[bool, ...]]:
+    """The same graph, and per `wrt` whether a cotangent arrives there: not where users' backwards return None."""
     trace = Trace(graph.name)
     trace.inputs.extend(graph.inputs)
     for node in graph.nodes:
         trace._record(node)
     cotangents: dict[Var, Tensor] = {}
+    zero: set[Var] = set()
     wanted = {graph.inputs[i] for i in wrt}
     with setting(trace=trace, grad_enabled=True):
         for position in seeds:
             out = graph.outputs[position]
             seed = trace.add_input(Type(out.type.dtype, out.type.shape), "seed")
             accumulate(cotangents, out, seed)
-        pullback(trace, graph.nodes, cotangents, wanted)
+        pullback(trace, graph.nodes, cotangents, wanted, zero)
         results = []
         for position in wrt:
             var = graph.inputs[position]
             found = cotangents.get(var)
             results.append(trace.lift(zeros(var.type) if found is None else found))
     outputs = (*graph.outputs, *results)
-    reaching = values_reaching(graph, seeds)
-    depends = tuple(graph.inputs[i] in reaching for i in wrt)
+    arrives = tuple(graph.inputs[i] in cotangents or graph.inputs[i] in zero for i in wrt)
     primal = len(graph.nodes)
     nodes = (*trace.nodes[:primal], *constants_met(trace), *trace.nodes[primal:])
-    return Graph(tuple(trace.inputs), nodes, outputs, graph.name), depends
+    return Graph(tuple(trace.inputs), nodes, outputs, graph.name), arrives
 
 
 def constants_met(trace: Trace) -> list[Node]:
@@ -88,23 +95,34 @@ def values_reaching(graph: Graph, seeds: Sequence[int]) -> set[Var]:
     return reaching
 
 
-def pullback(trace: Trace, nodes: Sequence[Node], cotangents: dict[Var, Tensor], wanted: set[Var]) -> dict[Var, Tensor]:
+def pullback(
+    trace: Trace,
+    nodes: Sequence[Node],
+    cotangents: dict[Var, Tensor],
+    wanted: set[Var],
+    zero: set[Var] | None = None,
+) -> dict[Var, Tensor]:
     """Run the adjoints of `nodes` backwards under the active trace, which has them recorded.
 
     `cotangents` holds those of the results and gains one for each active value; `wanted` are the values to reach.
+    `zero` gains the values whose cotangent is zero because built-in operations say so (a floor, say).
     """
     active = active_values(nodes, wanted)
     for node in reversed(nodes):
-        if not any(out in cotangents for out in node.outputs):
-            continue
         needs = tuple(v in active for v in node.inputs)
         if not any(needs):
+            continue
+        if not any(out in cotangents for out in node.outputs):
+            if zero is not None and any(out in zero for out in node.outputs):
+                zero.update(v for v, needed in zip(node.inputs, needs, strict=True) if needed)
             continue
         incoming = tuple(map(cotangents.get, node.outputs))
         trace.location = node.location
         for var, needed, g in zip(node.inputs, needs, _backward(trace, node, needs, incoming), strict=True):
             if needed and g is not None:
                 accumulate(cotangents, var, g)
+            elif needed and zero is not None and not hasattr(node.op, "backward_symbolic"):
+                zero.add(var)
     trace.location = None
     return cotangents
 

@@ -69,7 +69,9 @@ def _call(cls: Any, trace: Trace, arguments: tuple[Any, ...], kwargs: Mapping[st
     for a, tensor in zip(arguments, inner, strict=True):
         if isinstance(a, Tensor):
             body.memory.watch(a, a, tensor)
-    context = TracedContext(cls.__name__, tuple(isinstance(a, Tensor) and a.type.inexact for a in arguments))
+    body.activity_known = trace.activity_known
+    needs = (isinstance(a, Tensor) and a.type.inexact and trace.needs_gradient(trace.lift(a)) for a in arguments)
+    context = TracedContext(cls.__name__, tuple(needs))
     with setting(trace=body, grad_enabled=True, function_body=True):
         result = run_forward(cls, context, inner, kwargs)
         values = tuple(map(_as_output, result)) if isinstance(result, tuple) else (_as_output(result, alone=True),)

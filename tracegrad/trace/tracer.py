@@ -20,6 +20,7 @@ from tracegrad.ir.graph import NO_ATTRS, Graph, Location, Node, Var
 from tracegrad.ir.interpret import run_node
 from tracegrad.ir.types import Type
 from tracegrad.ops.constant import Constant
+from tracegrad.ops.hooked import with_hooks
 from tracegrad.ops.stop import StopGradient
 from tracegrad.state import state
 from tracegrad.tensor import Tensor, check_array
@@ -54,6 +55,9 @@ class Trace:
         self._constants: dict[tuple[type, Any], Var] = {}
         self._names = itertools.count()
         self.memory = Memory(self)
+        self.activity_known = False  # whether `depends_on_differentiated` sees all there is to see
+        self._needs: dict[Var, bool] = {}
+        self.hooked: dict[Var, Any] = {}  # hooks registered on values, for whoever differentiates the graph
 
     # ---- inputs ----------------------------------------------------------------------------------------------------
 
@@ -205,6 +209,15 @@ class Trace:
         with_trace = source._value()
         return with_trace.item() if var.type.weak else with_trace
 
+    def needs_gradient(self, var: Var) -> bool:
+        """Whether a gradient of this inexact value may be wanted, as users' Functions ask; True where it is unknown."""
+        if not self.activity_known:
+            return True
+        found = self._needs.get(var)
+        if found is None:
+            found = self._needs[var] = self.depends_on_differentiated(var)
+        return found
+
     def depends_on_differentiated(self, var: Var) -> bool:
         """Whether a gradient is wanted for an input that `var` was computed from, here or in an outer trace."""
         seen, stack = {var}, [var]
@@ -248,7 +261,7 @@ class Trace:
                 kept.append(var)
                 captured.append(value)
         graph = Graph((*self.inputs, *kept), (*constants, *self.nodes), outputs, self.name)
-        return graph, captured
+        return with_hooks(graph, self.hooked), captured
 
 
 def _is_ours_alone(value: np.ndarray) -> bool:

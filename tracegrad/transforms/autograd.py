@@ -10,7 +10,7 @@ import numpy as np
 from tracegrad.autograd.node import BackwardNode, edge_of
 from tracegrad.errors import AutogradError
 from tracegrad.ir.graph import Graph, Var
-from tracegrad.passes.adjoint import adjoint
+from tracegrad.passes.adjoint import adjoint_and_arrivals
 from tracegrad.passes.purity import is_pure
 from tracegrad.state import state
 from tracegrad.tensor import Tensor
@@ -55,10 +55,13 @@ class _Derivative:
     def __init__(self, graph: Graph, wrt: tuple[int, ...]):
         self.wrt = wrt
         self.seeds = tuple(i for i, v in enumerate(graph.outputs) if v.type.inexact)
-        self.joint, self.depends = adjoint(graph, wrt, self.seeds)
+        self.joint, self.depends = adjoint_and_arrivals(graph, wrt, self.seeds)
         self.n_inputs, self.n_outputs = len(graph.inputs), len(graph.outputs)
         forward, backward, self.residuals = split(graph, self.joint)
         self.forward, self.backward = Program(forward), Program(backward)
+        saved = set(self.residuals)
+        self.saved_inputs = tuple(i for i, v in enumerate(graph.inputs) if v in saved)
+        self.saved_outputs = tuple(i for i, v in enumerate(graph.outputs) if v in saved)
         self.differentiable: GraphFunction | None = None
 
     def apply(self, inputs: Sequence[Any]) -> tuple[Tensor, ...]:
@@ -80,7 +83,7 @@ class _Derivative:
 class GraphBackward(BackwardNode):
     """The backward node of a compiled function."""
 
-    __slots__ = ("derivative", "inputs", "released", "residuals", "versions")
+    __slots__ = ("derivative", "inputs", "outputs_saved", "released", "residuals", "versions")
 
     def __init__(
         self, derivative: _Derivative, inputs: Sequence[Any], residuals: Sequence[Any], outputs: Sequence[Tensor]
@@ -90,6 +93,8 @@ class GraphBackward(BackwardNode):
         self._outs = tuple((o.shape, o.dtype) for o in outputs)
         self.derivative, self.inputs, self.residuals = derivative, tuple(inputs), tuple(residuals)
         self.versions = tuple(x._version if isinstance(x, Tensor) else 0 for x in inputs)
+        counters = [outputs[i]._ensure_meta().version for i in derivative.saved_outputs]
+        self.outputs_saved = tuple((counter, counter[0]) for counter in counters)
         self.released = False
 
     def _run(self, cotangents: tuple[Tensor | None, ...]) -> tuple[Tensor | None, ...]:
@@ -98,13 +103,7 @@ class GraphBackward(BackwardNode):
                 "cannot go backward through the graph a second time: what was saved for it has been freed",
                 fix="pass retain_graph=True to the first backward() or autograd.grad()",
             )
-        for x, version in zip(self.inputs, self.versions, strict=True):
-            if isinstance(x, Tensor) and x._version != version:
-                raise AutogradError(
-                    "one of the variables needed for gradient computation has been modified by an inplace operation: "
-                    f"an input of a compiled function is at version {x._version}, expected {version}",
-                    fix="modify a copy (`x = x.clone()`), or modify it after backward()",
-                )
+        self._check_versions()
         derivative = self.derivative
         seeds = []
         for position in derivative.seeds:
@@ -120,9 +119,29 @@ class GraphBackward(BackwardNode):
                 result[position] = g
         return tuple(result)
 
+    def _check_versions(self) -> None:
+        """Raise AutogradError where what backward reads was modified: what it saved, with create_graph all inputs."""
+        read = range(len(self.inputs)) if state.grad_enabled else self.derivative.saved_inputs
+        for i in read:
+            x = self.inputs[i]
+            if isinstance(x, Tensor) and x._version != self.versions[i]:
+                raise _modified("an input", x._version, self.versions[i])
+        for counter, version in self.outputs_saved:
+            if counter[0] != version:
+                raise _modified("a result", counter[0], version)
+
     def _release(self) -> None:
-        self.released = True
-        self.inputs = self.residuals = ()
+        if self.residuals:  # where nothing was saved, backward may run again
+            self.released = True
+            self.inputs = self.residuals = ()
+
+
+def _modified(what: str, found: int, expected: int) -> AutogradError:
+    return AutogradError(
+        "one of the variables needed for gradient computation has been modified by an inplace operation: "
+        f"{what} of a compiled function is at version {found}; expected version {expected}",
+        fix="modify a copy (`x = x.clone()`), or modify it after backward()",
+    )
 
 
 def split(primal: Graph, joint: Graph) -> tuple[Graph, Graph, tuple[Var, ...]]:

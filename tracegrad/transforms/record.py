@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from tracegrad import tree
+from tracegrad.autograd.versions import check_saved
 from tracegrad.errors import LeavesTraceError, TracegradError
 from tracegrad.ir.graph import Graph, Location, Var
 from tracegrad.ir.types import Type
@@ -73,6 +74,7 @@ def record(
     """
     name = getattr(function, "__name__", function.__class__.__name__)
     trace = Trace(name, parent)
+    trace.activity_known = not symbolic and (parent is None or parent.activity_known)
     replaced = list(leaves)
     inputs: list[Var] = []
     for position, input_type in types.items():
@@ -98,6 +100,7 @@ def record(
                 result = call_user(function, args, kwargs)
             outputs, output = read_output(trace, result)
             results = [leaf for leaf in tree.flatten(result)[0] if isinstance(leaf, Tensor)]
+            check_saved(results)
             effects, written = collect(trace, results, len(outputs))
     finally:
         trace.memory.gradients.restore()
