@@ -8,11 +8,13 @@ them in plain NumPy, so that the numbers themselves went into the recording, the
 from __future__ import annotations
 
 import functools
+import operator
 import os
 import sys
 import sysconfig
 import types
 from collections.abc import Callable, Iterator, Sequence
+from itertools import chain
 from typing import Any
 
 import numpy as np
@@ -28,7 +30,6 @@ _MODULE_TABLES = (
     "_parameters", "_buffers", "_modules", "_forward_pre_hooks", "_forward_hooks", "_backward_pre_hooks",
     "_backward_hooks",
 )  # fmt: skip
-_MODULE_BOOKKEEPING = {"_non_persistent", "_hook_options"}
 
 
 class Environment:
@@ -82,8 +83,8 @@ class Environment:
             scope |= {f"a{i}": owner, f"av{i}": value}
             terms.append(f"same(getattr(a{i}, {name!r}, missing), av{i})")
         for i, (container, snapshot) in enumerate(self._containers):
-            scope |= {f"s{i}": container, f"sv{i}": snapshot}
-            terms.append(f"same(items(s{i}), sv{i})")
+            scope |= {f"s{i}": container, f"sv{i}": snapshot, "is_": operator.is_, "chain": chain}
+            terms.append(f"({_same_elements(i, container, snapshot)} or same(items(s{i}), sv{i}))")
         for i, (array, contents) in enumerate(self._contents):
             scope |= {f"d{i}": array, f"dv{i}": contents, "equal": np.array_equal}
             terms.append(f"equal(d{i}, dv{i}, equal_nan=d{i}.dtype.kind in 'fc')")
@@ -122,6 +123,16 @@ def container_items(container: Any) -> tuple[Any, ...]:
     if isinstance(container, dict):
         return (*container.keys(), *container.values())
     return tuple(container)
+
+
+def _same_elements(number: int, container: Any, snapshot: tuple[Any, ...]) -> str:
+    """An expression that compares a container with its snapshot by identity, without a step of Python per element."""
+    if not snapshot:
+        return f"not s{number}"
+    elements, count = f"s{number}", len(snapshot)
+    if isinstance(container, dict):
+        elements, count = f"chain({elements}, {elements}.values())", count // 2
+    return f"len(s{number}) == {count} and all(map(is_, {elements}, sv{number}))"
 
 
 class _Collector:
@@ -211,9 +222,10 @@ class _Collector:
     def _nn_module(self, module: Any) -> None:
         """What it holds, and where code of ours runs it, which is not walked, its settings."""
         ours = any(c.__module__.startswith("tracegrad.nn.") for c in type(module).__mro__ if c.__name__ != "Module")
-        for name in module.__dict__ if ours else _MODULE_TABLES:
-            if name not in _MODULE_BOOKKEEPING:
-                self._attribute(module, name)
+        if ours:
+            self._container(module.__dict__)
+        for name in () if ours else _MODULE_TABLES:
+            self._attribute(module, name)
 
     def _module(self, module: types.ModuleType, code: types.CodeType) -> None:
         for name in _code_names(code):
