@@ -150,7 +150,52 @@ def invariants(p: Any, y: Any) -> Any:
     return moving + ys.sum()
 
 
+def carried_writes(p: Any, y: Any) -> Any:
+    """A carry that its body modifies in place, and whose former state is a y."""
+
+    def step(c: Any, x: Any) -> Any:
+        c[0] = (c[1] + 0.0) * p[0] + x  # in eager mode, too, the old value is needed for the gradient
+        c[1:] += (c[0] + 0.0) * p[1]
+        return c, c
+
+    last, rows = tg.scan(step, np.stack([y[0], y[1], p[0]]), np.linspace(0, 1, 4))
+    return last.sum() + (rows * rows).sum()
+
+
+def table(p: Any, y: Any) -> Any:
+    """Writes to a Tensor from outside, as in a recurrence over a table."""
+    out = tg.zeros(6)
+    out[0] = y[0]
+
+    def step(i: Any, c: Any) -> Any:
+        out[i] = (out[i - 1] + 0.0) * p[0] + c
+        return c * p[1]
+
+    last = tg.fori_loop(1, 6, step, y[1])
+    return (out * out).sum() + last
+
+
+def writes_in_branches(p: Any, y: Any) -> Any:
+    out, total = tg.zeros(3), tg.zeros(())
+
+    def put(x: Any) -> Any:
+        out[1] = x * p[0]
+        return x
+
+    def add(x: Any) -> Any:
+        total[...] += x
+        return x * p[1]
+
+    def step(x: Any) -> Any:
+        out[2] += tg.cond(x > 2, put, add, x)
+        return x * 1.3
+
+    last = tg.while_loop(lambda x: x + out[2] < 9, step, y[0])
+    return last * out.sum() + total * y[1]
+
+
 PROGRAMS = (
     tuple_carry, reverse_trees, python_number_carry, counter, indexed, computed_length, until, newton, branch, switched,
     products, larger_products, solved, nested, while_in_while, mapped, invariants,
+    carried_writes, table, writes_in_branches,
 )  # fmt: skip

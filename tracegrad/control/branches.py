@@ -17,7 +17,7 @@ from tracegrad.ops.casting import astype
 from tracegrad.ops.loops import Cond
 from tracegrad.state import setting, state
 from tracegrad.tensor import Tensor
-from tracegrad.trace.loops import Recorded, as_traced, emit_region, record_body
+from tracegrad.trace.loops import Recorded, Written, as_traced, carry_out, emit_region, record_body
 from tracegrad.trace.tracer import Trace
 
 
@@ -68,9 +68,25 @@ def _traced(
             outputs = [as_type(Tensor._traced(each.trace, v), t) for v, t in zip(each.outputs, results, strict=True)]
             values = [each.trace.lift(o) for o in outputs]
         finished.append(each.finish(values))
-    shared, bodies = _with_all_captured(trace, finished, len(given))
-    out = emit_region(trace, Cond, [astype(index, np.int64), *given, *shared], results, {}, bodies)
-    return tree.unflatten(recorded[0].spec, list(out))
+    written = list({id(w.value): w for each in recorded for w in each.written}.values())
+    shared, bodies = _with_all_captured(trace, finished, len(given), [w.value for w in written])
+    bodies = tuple(
+        _also_written(b, each, shared, len(given), written) for b, each in zip(bodies, recorded, strict=True)
+    )
+    types = [*results, *(w.entry.type for w in written)]
+    out = emit_region(trace, Cond, [astype(index, np.int64), *given, *shared], types, {}, bodies)
+    carry_out(trace, written, out[len(results) :], what)
+    return tree.unflatten(recorded[0].spec, list(out[: len(results)]))
+
+
+def _also_written(
+    body: Graph, recorded: Recorded, shared: Sequence[Any], n_given: int, written: Sequence[Written]
+) -> Graph:
+    """The branch that also returns what some branch writes to, as this one leaves it."""
+    own = {id(w.value): w.final for w in recorded.written}
+    as_input = {id(v): body.inputs[n_given + k] for k, v in enumerate(shared)}
+    extra = tuple(own.get(id(w.value)) or as_input[id(w.value)] for w in written)
+    return Graph(body.inputs, body.nodes, (*body.outputs, *extra), body.name)
 
 
 def _name(branch: Any, what: str) -> str:
@@ -106,10 +122,10 @@ def _agreed(recorded: Sequence[Recorded], what: str) -> tuple[Type, ...]:
 
 
 def _with_all_captured(
-    trace: Trace, finished: Sequence[tuple[Graph, list[Any]]], n_given: int
+    trace: Trace, finished: Sequence[tuple[Graph, list[Any]]], n_given: int, first: Sequence[Any]
 ) -> tuple[list[Any], tuple[Graph, ...]]:
     """Every branch with the captured values of all as inputs, and these values."""
-    values: dict[Var, Any] = {}
+    values: dict[Var, Any] = {trace.lift(value): value for value in first}
     for _, captured in finished:
         for value in captured:
             values.setdefault(trace.lift(value), value)

@@ -12,6 +12,7 @@ from tracegrad.errors import ArgumentError, DTypeError, ShapeError
 from tracegrad.ir.types import Type
 from tracegrad.ops.base import shape_text
 from tracegrad.ops.casting import astype
+from tracegrad.ops.clone import Clone
 from tracegrad.ops.loops import Weaken
 from tracegrad.tensor import Tensor
 
@@ -55,6 +56,15 @@ def as_type(x: Any, type: Type) -> Any:
         return astype(x, type.dtype)
     number = _NUMBERS[type.dtype.kind]
     return Weaken.apply(astype(x, type.dtype)) if isinstance(x, Tensor) else number(x)
+
+
+def own_memory(value: Any) -> Any:
+    """An eager carry that a body may modify in place without the caller's arrays changing."""
+
+    def own(leaf: Any) -> Any:
+        return Clone.apply(leaf) if isinstance(leaf, Tensor | np.ndarray) else leaf
+
+    return tree.map_leaves(own, value)
 
 
 def leaf_names(value: Any) -> list[str]:

@@ -9,17 +9,27 @@ from typing import Any
 import numpy as np
 
 from tracegrad import tree
-from tracegrad.control.carry import as_type, check_structure, join_types, leaf_names, type_of
+from tracegrad.control.carry import as_type, check_structure, join_types, leaf_names, own_memory, type_of
 from tracegrad.errors import ArgumentError, ShapeError
 from tracegrad.ir.dims import Dim, DimLike, symbol
 from tracegrad.ir.graph import Graph
 from tracegrad.ir.types import Type
+from tracegrad.ops.clone import Clone
 from tracegrad.ops.loops import Scan, Sized, Weaken
 from tracegrad.ops.loops.scan import output_types, with_tape
 from tracegrad.ops.operands import positions
 from tracegrad.state import setting, state
 from tracegrad.tensor import Tensor
-from tracegrad.trace.loops import Recorded, as_traced, depth, emit_region, lift_leaf, record_body
+from tracegrad.trace.loops import (
+    Recorded,
+    as_traced,
+    carry_out,
+    carrying_writes,
+    depth,
+    emit_region,
+    lift_leaf,
+    record_body,
+)
 from tracegrad.trace.tracer import Trace
 
 ATTEMPTS = 4  # recordings of a body until the types of its carry agree; each raises one leaf's type
@@ -81,7 +91,8 @@ def _length(leaves: Sequence[Any], length: Any) -> DimLike:
 
 
 def _eager(f: Any, init: Any, leaves: list[Any], spec: Any, length: int, reverse: bool) -> tuple[Any, Any]:
-    carry, former = init, tree.flatten(init)
+    carry = own_memory(init)
+    former = tree.flatten(carry)
     names = leaf_names(init)
     stacked: list[Any] = [None] * length
     y_spec = None
@@ -92,10 +103,21 @@ def _eager(f: Any, init: Any, leaves: list[Any], spec: Any, length: int, reverse
         check_structure("scan", former[1], current[1])
         join_types("scan", names, list(map(type_of, former[0])), list(map(type_of, current[0])))
         former = current
-        stacked[t], y_spec = tree.flatten(y)
+        found, y_spec = tree.flatten(y)
+        stacked[t] = [_kept(leaf, current[0]) for leaf in found]
     if not length:
         return carry, _nothing(f, init, leaves, spec)
     return carry, tree.unflatten(y_spec, [_stack(column) for column in zip(*stacked, strict=True)])
+
+
+def _kept(y: Any, carry: Sequence[Any]) -> Any:
+    """A y that stays as it is when the next step modifies its carry in place."""
+    array = y._array if isinstance(y, Tensor) else y
+    if not isinstance(array, np.ndarray):
+        return y
+    arrays = [c._array if isinstance(c, Tensor) else c for c in carry]
+    shared = any(isinstance(a, np.ndarray) and np.may_share_memory(a, array) for a in arrays)
+    return Clone.apply(y) if shared else y
 
 
 def _pair(result: Any) -> tuple[Any, Any]:
@@ -147,14 +169,17 @@ def traced_scan(
         final = [as_type(Tensor._traced(recorded.trace, v), t) for v, t in zip(recorded.outputs, types, strict=False)]
         outputs = (*map(recorded.trace.lift, final), *recorded.outputs[n_carry:])
     graph, captured = recorded.finish(outputs)
-    n_ys = len(outputs) - n_carry
-    body = with_tape(graph, n_carry)
+    n_ys, written = len(outputs) - n_carry, recorded.written
+    graph, values, captured = carrying_writes(graph, captured, written, n_carry, len(elements))
+    n_all = n_carry + len(written)
+    body = with_tape(graph, n_all)
     attrs = {
-        "length": length, "reverse": bool(reverse), "n_carry": n_carry, "n_xs": len(elements), "unroll": int(unroll)
+        "length": length, "reverse": bool(reverse), "n_carry": n_all, "n_xs": len(elements), "unroll": int(unroll)
     }  # fmt: skip
-    sources = [*(as_type(c, t) for c, t in zip(carry, types, strict=True)), *xs[0], *captured]
-    results = list(emit_region(trace, Scan, sources, output_types(body, n_carry, length), attrs, (body,)))
-    ys = results[n_carry : n_carry + n_ys]
+    sources = [*(as_type(c, t) for c, t in zip(carry, types, strict=True)), *values, *xs[0], *captured]
+    results = list(emit_region(trace, Scan, sources, output_types(body, n_all, length), attrs, (body,)))
+    carry_out(trace, written, results[n_carry:n_all], what)
+    ys = results[n_all : n_all + n_ys]
     return tree.unflatten(carry_spec, results[:n_carry]), tree.unflatten(y_spec, ys)
 
 
@@ -206,6 +231,7 @@ def fori_loop(lower: Any, upper: Any, body_fun: Callable[[Any, Any], Any], init_
 
 def _eager_fori(lower: int, upper: int, body_fun: Any, val: Any) -> Any:
     names = leaf_names(val)
+    val = own_memory(val)
     former = tree.flatten(val)
     for i in range(lower, upper):
         val = body_fun(i, val)
@@ -252,9 +278,11 @@ def _computed_fori(trace: Trace, lower: Any, upper: Any, body_fun: Any, init_val
     flat = tree.flatten((0,) * len(types))[1]
     labels = ["lower", *(f"c{i}" for i in range(len(leaves)))]
     recorded = record_body(trace, inside, types, flat, labels, "fori_loop")
-    graph, captured = recorded.finish(recorded.outputs)
+    n_results = len(recorded.outputs)
+    graph, captured = recorded.finish((*recorded.outputs, *(w.final for w in recorded.written)))
     results = emit_sized(trace, count, [*given, *captured], graph, name)
-    return tree.unflatten(recorded.spec, list(results))
+    carry_out(trace, recorded.written, results[n_results:], "fori_loop")
+    return tree.unflatten(recorded.spec, list(results[:n_results]))
 
 
 def emit_sized(trace: Trace, count: Any, sources: Sequence[Any], body: Graph, name: str) -> tuple[Tensor, ...]:

@@ -2,21 +2,30 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from tracegrad import tree
-from tracegrad.control.carry import as_type, check_structure, join_types, leaf_names, type_of
+from tracegrad.control.carry import as_type, check_structure, join_types, leaf_names, own_memory, type_of
 from tracegrad.control.counted import ATTEMPTS
 from tracegrad.errors import ArgumentError
-from tracegrad.ir.graph import Var
+from tracegrad.ir.graph import Graph, Var
 from tracegrad.ir.types import Type
 from tracegrad.ops.casting import astype
 from tracegrad.ops.loops import While
 from tracegrad.ops.loops.while_loop import COUNT
 from tracegrad.state import setting, state
 from tracegrad.tensor import Tensor
-from tracegrad.trace.loops import Recorded, as_traced, emit_region, record_body
+from tracegrad.trace.loops import (
+    Recorded,
+    Written,
+    as_traced,
+    carry_out,
+    carrying_writes,
+    emit_region,
+    record_body,
+    without_writes,
+)
 from tracegrad.trace.tracer import Trace
 
 WHAT = "while_loop"
@@ -38,17 +47,21 @@ def while_loop(cond_fun: Callable[[Any], Any], body_fun: Callable[[Any], Any], i
     recorded, types = _record(trace, body_fun, given, spec, leaf_names(init_val))
     with setting(trace=recorded.trace):
         outputs = [as_type(Tensor._traced(recorded.trace, v), t) for v, t in zip(recorded.outputs, types, strict=True)]
-        values = [recorded.trace.lift(o) for o in outputs]
-    body, captured = recorded.finish(values)
-    condition, asked = _condition(trace, cond_fun, types, spec)
+        finals = [recorded.trace.lift(o) for o in outputs]
+    n_carry, written = len(types), recorded.written
+    body, values, captured = carrying_writes(*recorded.finish(finals), written, n_carry, 0)
+    types = (*types, *(w.entry.type for w in written))
+    condition, asked = _condition(trace, cond_fun, types, spec, written)
     attrs = {"n_carry": len(types), "n_condition": len(asked)}
-    sources = [*(as_type(g, t) for g, t in zip(given, types, strict=True)), *asked, *captured]
+    sources = [*(as_type(g, t) for g, t in zip(given, types, strict=False)), *values, *asked, *captured]
     results = emit_region(trace, While, sources, (*types, COUNT), attrs, (condition, body))
-    return tree.unflatten(spec, list(results[:-1]))
+    carry_out(trace, written, results[n_carry:-1], WHAT)
+    return tree.unflatten(spec, list(results[:n_carry]))
 
 
 def _eager(cond_fun: Any, body_fun: Any, val: Any) -> Any:
     names = leaf_names(val)
+    val = own_memory(val)
     former = tree.flatten(val)
     while bool(cond_fun(val)):
         val = body_fun(val)
@@ -78,11 +91,15 @@ def _record(
     )
 
 
-def _condition(trace: Trace, cond_fun: Any, types: tuple[Type, ...], spec: Any) -> tuple[Any, list[Any]]:
-    """The condition's graph, and what it captured."""
-    labels = [f"c{i}" for i in range(len(types))]
-    arguments = tree.flatten((tree.unflatten(spec, [0] * len(types)),))[1]
-    recorded = record_body(trace, cond_fun, types, arguments, labels, f"{WHAT} condition")
+def _condition(
+    trace: Trace, cond_fun: Any, types: tuple[Type, ...], spec: Any, written: Sequence[Written]
+) -> tuple[Graph, list[Any]]:
+    """The condition's graph, whose inputs are all carries, and what else it captured."""
+    n_carry = len(types) - len(written)
+    labels = [f"c{i}" for i in range(n_carry)]
+    arguments = tree.flatten((tree.unflatten(spec, [0] * n_carry),))[1]
+    recorded = record_body(trace, cond_fun, types[:n_carry], arguments, labels, f"{WHAT} condition")
+    without_writes(recorded, f"the condition of {WHAT}")
     if len(recorded.outputs) != 1 or not recorded.spec.is_leaf() or recorded.outputs[0].type.size != 1:
         shapes = ", ".join(str(v.type) for v in recorded.outputs)
         raise ArgumentError(
@@ -90,7 +107,12 @@ def _condition(trace: Trace, cond_fun: Any, types: tuple[Type, ...], spec: Any) 
             fix="return one comparison, or reduce it with np.all or np.any",
         )
     (var,) = recorded.outputs
-    return recorded.finish((_as_bool(recorded.trace, var),))
+    graph, captured = recorded.finish((_as_bool(recorded.trace, var),))
+    own = {id(c): v for v, c in zip(graph.inputs[n_carry:], captured, strict=True)}
+    carried = [own.get(id(w.value)) or Var(w.entry.type, w.entry.name) for w in written]
+    asked = [(v, c) for v, c in zip(graph.inputs[n_carry:], captured, strict=True) if v not in carried]
+    inputs = (*graph.inputs[:n_carry], *carried, *(v for v, _ in asked))
+    return Graph(inputs, graph.nodes, graph.outputs, graph.name), [c for _, c in asked]
 
 
 def _as_bool(trace: Trace, var: Var) -> Var:

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from tracegrad import tree
-from tracegrad.errors import ArgumentError, user_location
+from tracegrad.errors import ArgumentError, UnsupportedError, user_location
 from tracegrad.ir.graph import NO_ATTRS, Graph, Node, Var
 from tracegrad.ir.types import Type
 from tracegrad.ops.stop import StopGradient
@@ -22,12 +22,22 @@ from tracegrad.trace.tracer import Trace
 
 
 @dataclass(frozen=True, slots=True)
+class Written:
+    """A Tensor from outside that the body modifies in place: what it is on entry and what it has become at the end."""
+
+    value: Tensor
+    entry: Var
+    final: Var
+
+
+@dataclass(frozen=True, slots=True)
 class Recorded:
-    """A body under way: its trace, its result as a tree, and the values its leaves are (of `trace`)."""
+    """A body under way: its trace, its result as a tree, the values its leaves are (of `trace`), what it writes to."""
 
     trace: Trace
     spec: Any
     outputs: tuple[Var, ...]
+    written: tuple[Written, ...]
 
     def finish(self, outputs: Sequence[Var]) -> tuple[Graph, list[Any]]:
         """The graph with these outputs, and what it captured: the values of its last inputs."""
@@ -47,9 +57,69 @@ def record_body(
         result = function(*tree.unflatten(spec, leaves))
         found, result_spec = tree.flatten(result)
         outputs = tuple(lift_leaf(body, leaf, name) for leaf in found)
+        written = _written(body, name)
     _lift_guards(parent, body)
     parent.assumptions |= body.assumptions
-    return Recorded(body, result_spec, outputs)
+    return Recorded(body, result_spec, outputs, written)
+
+
+def _written(body: Trace, name: str) -> tuple[Written, ...]:
+    """What the body modifies in place. Raises UnsupportedError for gradients, and for memory that it has twice."""
+    memory = body.memory
+    if memory.gradients.effects():
+        raise UnsupportedError(
+            f"the body of {name} accumulates into the .grad of a Tensor from outside",
+            fix="use tg.grad inside the body, or call backward() after the loop",
+        )
+    found = []
+    for outside in memory.outside.values():
+        final = body.lift(outside.standin)
+        if final is outside.entry:
+            continue
+        base = _base(outside.value)
+        if any(o is not outside and _base(o.value) is base for o in memory.outside.values()):
+            raise UnsupportedError(
+                f"the body of {name} modifies a Tensor in place and uses another view of the same memory",
+                fix="use one of them in the body, and make views of it there",
+            )
+        found.append(Written(outside.value, outside.entry, final))
+    return tuple(found)
+
+
+def _base(value: Any) -> Any:
+    meta = value._meta if isinstance(value, Tensor) else None
+    return value if meta is None or meta.base is None else meta.base
+
+
+def without_writes(recorded: Recorded, what: str) -> Recorded:
+    """The body, if it modifies nothing from outside. Raises UnsupportedError."""
+    if recorded.written:
+        raise UnsupportedError(
+            f"{what} modifies a Tensor from outside in place", fix="modify it in the body of the loop"
+        )
+    return recorded
+
+
+def carrying_writes(
+    graph: Graph, captured: Sequence[Any], written: Sequence[Written], n_carry: int, n_others: int
+) -> tuple[Graph, list[Any], list[Any]]:
+    """The body of a loop in which what it writes to are the last carries; their values, and the other captured ones.
+
+    The graph has the inputs carry, others, captured; it becomes carry, written, others, captured.
+    """
+    entries = [w.entry for w in written]
+    first = n_carry + n_others
+    kept = [(v, c) for v, c in zip(graph.inputs[first:], captured, strict=True) if v not in entries]
+    inputs = (*graph.inputs[:n_carry], *entries, *graph.inputs[n_carry:first], *(v for v, _ in kept))
+    outputs = (*graph.outputs[:n_carry], *(w.final for w in written), *graph.outputs[n_carry:])
+    body = Graph(inputs, graph.nodes, outputs, graph.name)
+    return body, [w.value for w in written], [c for _, c in kept]
+
+
+def carry_out(trace: Trace, written: Sequence[Written], results: Sequence[Tensor], what: str) -> None:
+    """Let what a loop or branch has written to be what it has become."""
+    for each, result in zip(written, results, strict=True):
+        trace.memory.become(each.value, result, what)
 
 
 def lift_leaf(trace: Trace, leaf: Any, what: str) -> Var:
