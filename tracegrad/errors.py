@@ -153,5 +153,9 @@ class SaveError(TracegradError, ValueError):
     """What tg.save cannot store, or a file that tg.load cannot read."""
 
 
+class MissingPackageError(TracegradError, ImportError):
+    """An optional package that is not installed."""
+
+
 class VerificationError(TracegradError, AssertionError):
     """The verifier found a fault in a graph or program: a bug of tracegrad's own."""

@@ -1,6 +1,6 @@
 """Modules, parameters, layers and losses, under PyTorch's names."""
 
-from tracegrad.nn import functional, init
+from tracegrad.nn import functional, init, utils
 from tracegrad.nn.activation import (
     CELU,
     ELU,
@@ -80,5 +80,5 @@ __all__ = [
     "ModuleDict", "ModuleList", "MultiheadAttention", "NLLLoss", "PReLU", "Parameter", "ParameterDict",
     "ParameterList", "PoissonNLLLoss", "RMSNorm", "RNNCell", "RReLU", "ReLU", "ReLU6", "Sequential", "SiLU",
     "Sigmoid", "SmoothL1Loss", "SoftMarginLoss", "Softmax", "Softmin", "Softplus", "Softshrink", "Softsign", "Tanh",
-    "Tanhshrink", "Threshold", "TripletMarginLoss", "Unflatten", "functional", "init",
+    "Tanhshrink", "Threshold", "TripletMarginLoss", "Unflatten", "functional", "init", "utils",
 ]  # fmt: skip
