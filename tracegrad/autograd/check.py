@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -22,11 +21,12 @@ from tracegrad.autograd.jacobians import (
     values_of,
 )
 from tracegrad.errors import ArgumentError, AutogradError, GradcheckError, TracegradError
+from tracegrad.records import record
 from tracegrad.state import setting
 from tracegrad.tensor import Tensor
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Settings:
     """The parameters of one check."""
 

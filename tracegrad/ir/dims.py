@@ -10,17 +10,18 @@ from __future__ import annotations
 import functools
 import re
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from typing import TypeAlias
 
 import numpy as np
+
+from tracegrad.records import record
 
 Atom: TypeAlias = "str | tuple[DimLike, DimLike]"
 Monomial: TypeAlias = tuple[Atom, ...]
 DimLike: TypeAlias = "int | Dim"
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Dim:
     """A polynomial over symbols: `terms` maps a sorted product of atoms to its coefficient."""
 

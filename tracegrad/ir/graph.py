@@ -7,11 +7,12 @@ Function's forward, loops and branches); a body sees only its own inputs, so a g
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from types import MappingProxyType
 from typing import Any
 
 from tracegrad.ir.types import Type
+from tracegrad.records import record
 
 NO_ATTRS: Mapping[str, Any] = MappingProxyType({})
 
@@ -34,7 +35,7 @@ class Var:
         return f"%{self.name or hex(id(self))[-5:]}: {self.type}"
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Location:
     """Where in the user's code a value was computed. Never takes part in comparison or hashing of nodes."""
 
@@ -46,7 +47,7 @@ class Location:
         return f"{self.file}:{self.line}"
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@record(eq=False)
 class Node:
     """`outputs = op(*inputs, **attrs)`. `op` is the Function class; attrs are static, hashable values."""
 
@@ -68,7 +69,7 @@ class Node:
         return out
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@record(eq=False)
 class Graph:
     """Inputs, nodes in execution order, outputs. An output may be an input, or stand twice."""
 

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TypeAlias
 
 from tracegrad.ir.dims import DimLike
+from tracegrad.records import record
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Affine:
     """`offset + sum(coefficient * variable)`; variables are loop variables, by name."""
 
@@ -46,7 +46,7 @@ def constant(value: DimLike) -> Affine:
     return Affine((), value)
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Quotient:
     """`affine // divisor`, read only where a Bound says that it divides exactly."""
 
@@ -60,7 +60,7 @@ class Quotient:
 Index: TypeAlias = Affine | Quotient
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Bound:
     """A condition on loop variables: `affine >= 0`, `affine == 0` or `affine % modulus == 0`."""
 
@@ -72,7 +72,7 @@ class Bound:
         return f"({self.affine}) % {self.modulus} == 0" if self.relation == "%" else f"{self.affine} {self.relation} 0"
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Piece:
     """Where `when` holds, an element of the result is the element `index` of input number `operand`."""
 

@@ -7,13 +7,13 @@ compiled programs: as a call back into its own NumPy `forward`.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import TypeAlias
 
 import numpy as np
 
 from tracegrad.ir.index import Piece
 from tracegrad.ir.types import Type
+from tracegrad.records import record
 
 
 def default_compute_dtype(inputs: tuple[Type, ...], output: Type) -> np.dtype:
@@ -25,7 +25,7 @@ def default_compute_dtype(inputs: tuple[Type, ...], output: Type) -> np.dtype:
     return np.result_type(*strong, *weak)
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Elementwise:
     """`out[p] = scalar(in0[p], in1[p], …)` with NumPy's broadcasting; `scalar` names an entry of the emitter's table.
 
@@ -36,7 +36,7 @@ class Elementwise:
     compute_dtype: Callable[[tuple[Type, ...], Type], np.dtype] = default_compute_dtype
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Reduction:
     """`out[p] = combine over r of in[p, r]`; attrs hold `axis` (a sorted tuple of non-negative ints) and `keepdims`.
 
@@ -48,7 +48,7 @@ class Reduction:
     combine: str
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class IndexMap:
     """Every output element is an element of some input, or `fill`.
 
@@ -59,12 +59,12 @@ class IndexMap:
     pieces: Callable[..., tuple[Piece, ...]]
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Reshape:
     """Same elements in C order, other dimensions."""
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Gather:
     """`out[i…, r…] = in0[in1[i…], …, inK[i…], r…]`: K integer arrays of one shape index the first K axes.
 
@@ -72,22 +72,22 @@ class Gather:
     """
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class ScatterAdd:
     """The transpose of Gather: zeros of the attribute `shape`, then `out[in1[i…], …, inK[i…], r…] += in0[i…, r…]`."""
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Iota:
     """`out[i] = start + step * i` along the attribute `axis`; attrs `start` and `step` are numbers."""
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Constant:
     """The attribute `value`, an ndarray; 0-d constants become literals."""
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Library:
     """A kernel of the emitter, called on whole buffers: `matmul` (BLAS) or `cumulative` (attr `combine`, `axis`)."""
 

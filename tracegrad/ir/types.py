@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 
 from tracegrad.ir.dims import DimLike, product
+from tracegrad.records import record
 
 # Short names, as in the textual form: f64[3,n].
 DTYPE_NAMES: dict[str, np.dtype] = {
@@ -23,7 +22,7 @@ DTYPE_NAMES: dict[str, np.dtype] = {
 NAME_OF_DTYPE = {dtype: name for name, dtype in DTYPE_NAMES.items()}
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Type:
     """dtype and dims of an array; `weak` marks a 0-d value that stands for a Python number.
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
 import numpy as np
@@ -16,11 +16,12 @@ from tracegrad.function import Operation
 from tracegrad.ir.graph import Node, no_attrs
 from tracegrad.ir.interpret import NO_SIZES, interpret
 from tracegrad.ir.types import Type
+from tracegrad.records import record
 from tracegrad.state import setting, state
 from tracegrad.tensor import Tensor
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Ref:
     """Input (or output) number `position` of the node, in place of a Tensor that forward had kept."""
 
@@ -28,7 +29,7 @@ class Ref:
     position: int
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@record(eq=False)
 class CallRecord:
     """What a `call` node knows of the Function besides its body.
 

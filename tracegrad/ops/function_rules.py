@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -17,6 +16,7 @@ from tracegrad.ir.types import Type
 from tracegrad.ops.call import CallRecord, RebuiltContext, Ref, _roll_back, _settle_captured, as_tensor_or_traced
 from tracegrad.ops.cotangent import zeros
 from tracegrad.ops.mapped import batched_call, map_rows
+from tracegrad.records import record
 from tracegrad.state import setting, state
 from tracegrad.tensor import Tensor
 
@@ -84,7 +84,7 @@ def _traced_jvp(
     return [t for t, p in zip(checked, record.outputs, strict=True) if p is not None]
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@record(eq=False)
 class HostTangents:
     """Runs a user's jvp in Python, after forward once more, whose ctx it needs."""
 

@@ -7,7 +7,6 @@ count among them as soon as there is one array.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -17,12 +16,13 @@ from tracegrad.ir.dims import Dim, DimLike, product
 from tracegrad.ops.base import shape_text
 from tracegrad.ops.operands import as_dim, assume_non_negative
 from tracegrad.ops.slicing import slice_bounds
+from tracegrad.records import record
 from tracegrad.tensor import Tensor
 
 Shape = tuple[DimLike, ...]
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class IndexPlan:
     """`start`, `size`, `step` per axis of the operand; `middle`, the shape after dropping integers and adding None.
 

@@ -6,7 +6,6 @@ Derivatives of such a node are batched derivatives of its graph, so they exist w
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -16,11 +15,12 @@ from tracegrad.function import Operation
 from tracegrad.ir.graph import Graph, Node
 from tracegrad.ir.interpret import NO_SIZES, interpret
 from tracegrad.ir.types import Type
+from tracegrad.records import record
 from tracegrad.state import state
 from tracegrad.tensor import Tensor
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@record(eq=False)
 class RowMap:
     """A graph, the inputs that have rows, and how many rows there are. Called, it runs row by row."""
 

@@ -8,20 +8,20 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from tracegrad.errors import OptimizerTypeError, OptimizerValueError, UnsupportedError
 from tracegrad.optim.optimizer import Group, Item, Optimizer
+from tracegrad.records import record
 from tracegrad.state import setting, state
 from tracegrad.tensor import Tensor
 
 Evaluate = Callable[[float], tuple[float, np.ndarray]]
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Point:
     """A point on the line that is searched: step length, loss, slope along the line, gradient."""
 

@@ -8,7 +8,6 @@ reverse accumulation (Griewank & Walther, Evaluating Derivatives, ch. 3.2).
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -18,12 +17,13 @@ from tracegrad.ir.types import Type
 from tracegrad.ops.arithmetic import Add
 from tracegrad.ops.constant import Constant
 from tracegrad.ops.cotangent import fit, zeros
+from tracegrad.records import record
 from tracegrad.state import setting
 from tracegrad.tensor import Tensor
 from tracegrad.trace.tracer import Trace
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class SymbolicContext:
     """The `ctx` of a built-in operation's backward while the adjoint is derived: everything is there, as symbols."""
 

@@ -11,7 +11,6 @@ sized:  a sized of the adjoint of its body.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from tracegrad.ir.dims import DimLike, symbol
@@ -23,6 +22,7 @@ from tracegrad.ops.loops import Cond, Scan, Sized, Weaken, While
 from tracegrad.ops.loops.scan import body_parts, output_types, parts, stacked, with_tape
 from tracegrad.passes.adjoint import active_values, adjoint, constants_met, values_reaching
 from tracegrad.passes.dce import dce
+from tracegrad.records import record
 from tracegrad.state import setting, state
 from tracegrad.tensor import Tensor
 from tracegrad.trace.tracer import Trace, splice
@@ -57,7 +57,7 @@ def _seeds(outputs: Sequence[Var], cotangents: Cotangents) -> list[int]:
 # ---- scan ---------------------------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class _Activity:
     """Which parts of a scan carry derivatives: positions among carry, xs, invariants and ys."""
 

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from tracegrad.ir.index import Index, variable
+from tracegrad.records import record
 from tracegrad.schedule.buffers import BufferTable
 from tracegrad.schedule.contract import Contraction, Site, Storage, site_of, use_of
 from tracegrad.schedule.fuse import Forest
@@ -48,7 +49,7 @@ class _Level:
     registers: dict[Any, Name | Literal] = field(default_factory=dict)
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Nest:
     """A top-level loop or call of the program with the statements that run in it."""
 

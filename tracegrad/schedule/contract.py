@@ -11,6 +11,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
 from tracegrad.ir.dims import DimLike, product
+from tracegrad.records import record
 from tracegrad.schedule.fuse import NEST_LIMIT, Forest
 from tracegrad.schedule.maps import variable_of
 from tracegrad.schedule.statements import CallStatement, Ref, Statement
@@ -23,7 +24,7 @@ CHAIN_LIMIT = 40  # recomputed values that depend on each other
 UNKNOWN = 100  # iterations of a loop whose extent is a symbol
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Site:
     """Loops in which a value is computed or read: outermost first, and which variable each one is."""
 
@@ -31,7 +32,7 @@ class Site:
     binding: Mapping[str, LoopNode]
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Use:
     """A read inside `path`; per axis of the value the loop that walks it, None where it is not read along one loop.
     `aligned`: each axis has its own loop of the same extent. `whole`: the buffer itself is needed, in full."""
@@ -46,7 +47,7 @@ class Use:
         return not place.path or not self.path or self.path[0] is not place.path[0]
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Storage:
     """A buffer with these axes of the value, used within the first `depth` loops of its statement."""
 

@@ -8,7 +8,7 @@ a program as pseudo-Python, `schedule.verify` checks it, `schedule.evaluate` run
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -16,9 +16,10 @@ import numpy as np
 from tracegrad.ir.dims import DimLike
 from tracegrad.ir.graph import Location, Node, no_attrs
 from tracegrad.ir.index import Affine, Bound, Index
+from tracegrad.records import record
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Buffer:
     """A C-contiguous array. Roles: input, output, temp (in the workspace), local (small, private to one iteration of
     the loop it is used in: a row buffer or accumulator array on the stack), constant (has `value`).
@@ -37,13 +38,13 @@ class Buffer:
 # ---- scalar expressions -------------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Literal:
     value: Any
     dtype: np.dtype
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Name:
     """A scalar defined by Let, or the present value of an accumulator."""
 
@@ -51,14 +52,14 @@ class Name:
     dtype: np.dtype
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Value:
     """An index given by an integer scalar computed before (a gathered index): already non-negative and in range."""
 
     name: str
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Read:
     """An element of a buffer. Where `when` does not hold nothing is read and the value is `fill`."""
 
@@ -69,7 +70,7 @@ class Read:
     fill: Any = 0
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class FromIndex:
     """The value of an index expression, as a number."""
 
@@ -77,7 +78,7 @@ class FromIndex:
     dtype: np.dtype
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Apply:
     """A scalar operation of the emitter's table; the arguments already have its operand dtype."""
 
@@ -86,7 +87,7 @@ class Apply:
     dtype: np.dtype
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Cast:
     """NumPy's astype on one element."""
 
@@ -94,7 +95,7 @@ class Cast:
     dtype: np.dtype
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Where:
     """`inside` where every bound holds (and only there evaluated), else `outside`."""
 
@@ -109,20 +110,20 @@ Expr: TypeAlias = Literal | Name | Read | FromIndex | Apply | Cast | Where
 # ---- statements ---------------------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Let:
     name: str
     value: Expr
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Store:
     buffer: str
     index: tuple[Index | Value, ...]
     value: Expr
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Declare:
     """A scalar accumulator, set to the identity of `combine` (add, multiply, maximum, minimum, logical_and, …)."""
 
@@ -131,14 +132,14 @@ class Declare:
     dtype: np.dtype
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Update:
     name: str
     combine: str
     value: Expr
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Fill:
     """Every element of the buffer set to the identity of `combine`: an array accumulator, or zeros (add)."""
 
@@ -146,7 +147,7 @@ class Fill:
     combine: str
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class UpdateAt:
     buffer: str
     index: tuple[Index | Value, ...]
@@ -154,7 +155,7 @@ class UpdateAt:
     value: Expr
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Check:
     """`index` (an integer scalar's name) must lie in [-extent, extent): else the program stops with an IndexError
     that names this axis and extent. Defines `name`, the same index made non-negative."""
@@ -166,7 +167,7 @@ class Check:
     location: Location | None = field(default=None, compare=False)
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Loop:
     """`for var in range(extent)`.
 
@@ -182,7 +183,7 @@ class Loop:
     reduced: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Call:
     """A library kernel on whole buffers: `matmul`, `cumulative`, `host` (attrs hold the node to run in Python), or a
     loop or branch with programs of its own (see `Region`)."""
@@ -194,7 +195,7 @@ class Call:
     location: Location | None = field(default=None, compare=False)
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@record(eq=False)
 class Region:
     """What a Call runs for a loop or branch of the graph: the node, and its bodies as programs of their own, whose
     inputs and outputs are those of one step. The Call's kernel is the node's name, its attribute is `region`.
@@ -218,7 +219,7 @@ def region_of(call: Call) -> Region | None:
 Stmt: TypeAlias = Let | Store | Declare | Update | Fill | UpdateAt | Check | Loop | Call
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class LoopProgram:
     """`inputs` and `outputs` name buffers in the order of the graph's; an output may be an input's name or stand
     twice (the wrapper then returns a copy). `sizes` says where each symbol is found: (input position, axis)."""

@@ -3,20 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from tracegrad.ir.dims import DimLike, product
 from tracegrad.ir.graph import Node, Var
+from tracegrad.records import record
 from tracegrad.schedule.statements import SMALL
 
 _OF_USERS = ("host_call", "host_backward")  # nodes that run the user's own code
 TINY = 512  # products of constant sizes up to this many multiplications per matrix become nests
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Space:
     """Loops of a product: batch…, m, n, k (absent ones have extent 1), and per array the loop of each of its axes."""
 
@@ -71,7 +71,7 @@ def fold_transposes(node: Node, source_of: Callable[[Var], Var | None]) -> tuple
     return tuple(inputs), attrs
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class HostFunction:
     """Runs a node's NumPy `forward` on ndarrays; gives a tuple of ndarrays of the node's output types.
 

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from tracegrad.ir.dims import DimLike
 from tracegrad.ir.index import Affine, Bound, Index, Quotient
+from tracegrad.records import record
 from tracegrad.schedule.maps import decide, divides, negative
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Ranges:
     """Extents of the loops around, and the bounds known to hold; `never` if they contradict each other."""
 

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from tracegrad.ir.dims import DimLike, product
 from tracegrad.ir.graph import Node
+from tracegrad.records import record
 from tracegrad.schedule.loops import (
     Apply,
     Buffer,
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from tracegrad.schedule.assemble import Nest
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class NestReport:
     """One top-level loop or call: `kind` is its loop kind or kernel, `nodes` the graph nodes computed in it (a node
     may take part in several nests). Bytes count each array once; `flops` weighs transcendental functions as several

@@ -15,12 +15,13 @@ import numpy as np
 from tracegrad.ir.dims import DimLike
 from tracegrad.ir.graph import Node, Var
 from tracegrad.ir.index import Index
+from tracegrad.records import record
 from tracegrad.schedule.loops import Cast, Expr, FromIndex, Literal, Value
 
 SMALL = 8  # constant extents up to this are unrolled
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Ref:
     """The element `index` of a graph value that is not written out here. `Value("@k")` is the statement's lookup k."""
 
@@ -35,7 +36,7 @@ class Ref:
 Scalar: TypeAlias = Expr | Ref
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Lookup:
     """A gathered index: an integer expression over `variables` that must lie in [-extent, extent)."""
 

@@ -21,11 +21,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
 
 from tracegrad.errors import VerificationError
 from tracegrad.ir.dims import product
 from tracegrad.ir.index import Bound, Index, Quotient
+from tracegrad.records import record
 from tracegrad.schedule.live import REGIONS
 from tracegrad.schedule.loops import (
     Apply,
@@ -92,7 +92,7 @@ def faults(program: LoopProgram) -> list[Fault]:
     return found
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class _Scope:
     """What is visible in a body: scalars with their definitions, ranges of the loop variables, loops around."""
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from tracegrad.autograd.node import as_tensor, detached
 from tracegrad.ir.graph import Var
+from tracegrad.records import record
 from tracegrad.state import state
 from tracegrad.tensor import Tensor
 
@@ -29,7 +30,7 @@ class Live:
         self.read, self.now = read, now
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Effect:
     """Something a call does to the outside: `kind` is write, grad (a new .grad), add (into .grad's memory) or clear.
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -11,13 +10,14 @@ import numpy as np
 from tracegrad.autograd.inplace import rebase_history
 from tracegrad.autograd.node import BackwardNode, freed
 from tracegrad.errors import ArgumentError, UnsupportedError
+from tracegrad.records import record
 from tracegrad.state import no_grad
 from tracegrad.tensor import Tensor
 from tracegrad.trace.leaf_gradients import Effect
 from tracegrad.trace.tracer import Trace
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Captured:
     """A Tensor from outside the function, its memory, and whether it requires a gradient."""
 
@@ -33,7 +33,7 @@ class Captured:
         )
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Effects:
     """What a recording requires of the outside, and what each call does to it.
 

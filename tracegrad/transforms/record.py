@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -13,6 +12,7 @@ from tracegrad.autograd.versions import check_saved
 from tracegrad.errors import LeavesTraceError, TracegradError
 from tracegrad.ir.graph import Graph, Location, Var
 from tracegrad.ir.types import Type
+from tracegrad.records import record
 from tracegrad.state import setting
 from tracegrad.tensor import Tensor
 from tracegrad.trace.leaf_gradients import Live
@@ -21,7 +21,7 @@ from tracegrad.trace.tracer import Captured, Trace
 from tracegrad.transforms.effects import Effects, collect
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Output:
     """The function's result: its structure, and per leaf the position of a graph output or a value fixed by Python."""
 
@@ -37,7 +37,7 @@ class Output:
         return tree.unflatten(self.spec, leaves)
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Recording:
     """`graph` computes from the dynamic leaves, then the captured values, the results and then the guarded values.
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -12,12 +11,13 @@ from tracegrad.nn.functional.arguments import floats, sizes, with_ndim
 from tracegrad.ops.base import shape_text
 from tracegrad.ops.creation import as_tensor
 from tracegrad.ops.windows import sliding_windows
+from tracegrad.records import record
 
 _LAYOUT = {1: "(N, C, L) or (C, L)", 2: "(N, C, H, W) or (C, H, W)"}
 Sizes = tuple[int, ...]
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class _Plan:
     """Where the windows lie: padding before and after each axis, and how many windows there are."""
 

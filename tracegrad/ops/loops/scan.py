@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -13,9 +12,10 @@ from tracegrad.ir.graph import Graph, Node, Var
 from tracegrad.ir.interpret import concrete
 from tracegrad.ir.types import Type
 from tracegrad.ops.loops.base import Body, Region, type_faults, types_of
+from tracegrad.records import record
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class ScanParts:
     """The values of a scan, or of its body, by what they are for."""
 
