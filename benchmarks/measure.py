@@ -136,7 +136,7 @@ def measure_row(row: Row, peers: Iterable[Peer], plan: Plan, tell: Callable[[str
     results, workers = [], {}
     with tempfile.TemporaryDirectory(prefix="tracegrad-bench-") as scratch:
         try:
-            for peer in peers:
+            for peer in (p for p in peers if p.name not in row.without):
                 tell(f"{row.name}: {peer.title}: first call")
                 measured = Measured(peer.name)
                 results.append(measured)

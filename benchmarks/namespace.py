@@ -1,4 +1,4 @@
-"""`np`, `special` and `solve_lower` of the peer this process measures, for the NumPy-style code in numpy_rows.py.
+"""`np`, `special`, `solve_lower` and `scan` of the peer this process measures, for the code in numpy_rows.py.
 
 JAX and autograd ask their users to import NumPy under another name; tracegrad's users import NumPy. A worker process
 measures one peer, named by the environment variable BENCH_PEER.
@@ -20,6 +20,8 @@ if PEER == "tracegrad":
     def solve_lower(matrix, rhs):
         return tg.scipy.linalg.solve_triangular(matrix, rhs, lower=True)
 
+    scan = tg.scan
+
 elif PEER == "jax":
     import jax
 
@@ -29,6 +31,8 @@ elif PEER == "jax":
 
     def solve_lower(matrix, rhs):
         return jax.scipy.linalg.solve_triangular(matrix, rhs, lower=True)
+
+    scan = jax.lax.scan
 
 elif PEER == "autograd":
     import autograd.numpy as np
@@ -48,4 +52,15 @@ elif PEER == "numpy":  # not a peer: the tests check the rows' values with it
 else:
     raise ImportError(f"no NumPy namespace for {PEER!r}")
 
-__all__ = ["np", "solve_lower", "special"]
+if PEER in ("autograd", "numpy"):
+
+    def scan(body, carry, xs, length=None):
+        """`jax.lax.scan` as a Python loop; xs is None or a tuple of arrays, ys are numbers."""
+        ys = []
+        for t in range(len(xs[0]) if length is None else length):
+            carry, y = body(carry, None if xs is None else tuple(x[t] for x in xs))
+            ys.append(y)
+        return carry, np.array(ys)
+
+
+__all__ = ["np", "scan", "solve_lower", "special"]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 
-from benchmarks.namespace import np, solve_lower, special
+from benchmarks.namespace import np, scan, solve_lower, special
 
 
 def rosen(x):
@@ -57,6 +57,51 @@ def gaussian_process(theta, X, y):
     return 0.5 * np.sum(a * a) + np.sum(np.log(np.diag(L)))
 
 
+def lotka_volterra(p, y0):
+    dt = 0.01
+
+    def slope(u, v):
+        return p[0] * u - p[1] * u * v, p[2] * u * v - p[3] * v
+
+    def step(state, _):
+        u, v = state
+        a = slope(u, v)
+        b = slope(u + 0.5 * dt * a[0], v + 0.5 * dt * a[1])
+        c = slope(u + 0.5 * dt * b[0], v + 0.5 * dt * b[1])
+        d = slope(u + dt * c[0], v + dt * c[1])
+        u = u + dt / 6 * (a[0] + 2 * b[0] + 2 * c[0] + d[0])
+        v = v + dt / 6 * (a[1] + 2 * b[1] + 2 * c[1] + d[1])
+        return (u, v), u * u + v * v
+
+    return np.sum(scan(step, (y0[0], y0[1]), None, length=1000)[1])
+
+
+def sigmoid(x):
+    return 1 / (1 + np.exp(-x))
+
+
+def lstm(weights, extra, state, characters):
+    """ADBench's LSTM, an elementwise cell predicting the next character: Šrajer, Kukelova, Fitzgibbon."""
+    bits = characters.shape[1]
+    layers = weights.shape[0] // 2
+
+    def step(cells, pair):
+        character, following = pair
+        x, new = character * extra[0], []
+        for k, (h, c) in enumerate(cells):
+            gates = np.concatenate([x, h, x, h]) * weights[2 * k] + weights[2 * k + 1]
+            forget, ingest, out, change = (gates[i * bits : (i + 1) * bits] for i in range(4))
+            c = c * sigmoid(forget) + sigmoid(ingest) * np.tanh(change)
+            x = sigmoid(out) * np.tanh(c)
+            new.append((x, c))
+        y = x * extra[1] + extra[2]
+        return tuple(new), np.sum(following * (y - np.log(2 + np.sum(np.exp(y)))))
+
+    cells = tuple((state[2 * k], state[2 * k + 1]) for k in range(layers))
+    scores = scan(step, cells, (characters[:-1], characters[1:]))[1]
+    return -np.sum(scores) / (bits * (characters.shape[0] - 1))
+
+
 def gaussian_mixture(alphas, means, icf, x, gamma, m):
     """ADBench's GMM objective, log likelihood plus Wishart prior: Šrajer, Kukelova, Fitzgibbon, arXiv:1807.10129."""
     n, d = x.shape
@@ -101,5 +146,7 @@ FUNCTIONS = {
     "lngelu": layer_norm_gelu,
     "lj300": lennard_jones,
     "gp200": gaussian_process,
+    "lv1000": lotka_volterra,
+    "lstm": lstm,
     "gmm": gaussian_mixture,
 }

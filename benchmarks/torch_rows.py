@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 
 import torch
@@ -56,6 +57,41 @@ def gaussian_process(theta, X, y):
     return 0.5 * (a * a).sum() + torch.log(torch.diagonal(L)).sum()
 
 
+def lotka_volterra(p, y0):
+    dt = 0.01
+
+    def slope(u, v):
+        return p[0] * u - p[1] * u * v, p[2] * u * v - p[3] * v
+
+    (u, v), total = y0, 0.0
+    for _ in range(1000):
+        a = slope(u, v)
+        b = slope(u + 0.5 * dt * a[0], v + 0.5 * dt * a[1])
+        c = slope(u + 0.5 * dt * b[0], v + 0.5 * dt * b[1])
+        d = slope(u + dt * c[0], v + dt * c[1])
+        u = u + dt / 6 * (a[0] + 2 * b[0] + 2 * c[0] + d[0])
+        v = v + dt / 6 * (a[1] + 2 * b[1] + 2 * c[1] + d[1])
+        total = total + u * u + v * v
+    return total
+
+
+def lstm(weights, extra, state, characters):
+    bits = characters.shape[1]
+    cells = [(state[2 * k], state[2 * k + 1]) for k in range(weights.shape[0] // 2)]
+    total = 0.0
+    for character, following in itertools.pairwise(characters):
+        x = character * extra[0]
+        for k, (h, c) in enumerate(cells):
+            gates = torch.cat([x, h, x, h]) * weights[2 * k] + weights[2 * k + 1]
+            forget, ingest, out, change = gates.split(bits)
+            c = c * torch.sigmoid(forget) + torch.sigmoid(ingest) * torch.tanh(change)
+            x = torch.sigmoid(out) * torch.tanh(c)
+            cells[k] = x, c
+        y = x * extra[1] + extra[2]
+        total = total + (following * (y - torch.log(2 + y.exp().sum()))).sum()
+    return -total / (bits * (characters.shape[0] - 1))
+
+
 def gaussian_mixture(alphas, means, icf, x, gamma, m):
     """ADBench's GMM objective; numpy_rows.py has the reference."""
     n, d = x.shape
@@ -85,5 +121,7 @@ FUNCTIONS = {
     "lngelu": layer_norm_gelu,
     "lj300": lennard_jones,
     "gp200": gaussian_process,
+    "lv1000": lotka_volterra,
+    "lstm": lstm,
     "gmm": gaussian_mixture,
 }

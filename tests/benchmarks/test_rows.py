@@ -7,7 +7,7 @@ import sys
 
 import numpy as np
 import pytest
-from scipy import optimize, stats
+from scipy import integrate, optimize, stats
 
 from benchmarks.rows import ROWS
 
@@ -59,6 +59,21 @@ def test_gaussian_process(functions):
 
 def test_gaussian_mixture_gives_the_published_value(functions):
     assert value(functions, "gmm") == pytest.approx(-25649.6526211973, rel=1e-13)
+
+
+def test_lotka_volterra_gives_the_solution_of_the_equations(functions):
+    p, y0 = ROWS["lv1000"].inputs()
+
+    def slope(t, y):
+        return [p[0] * y[0] - p[1] * y[0] * y[1], p[2] * y[0] * y[1] - p[3] * y[1]]
+
+    times = np.linspace(0.01, 10, 1000)
+    solution = integrate.solve_ivp(slope, (0, 10), y0, t_eval=times, rtol=1e-10, atol=1e-10)
+    assert value(functions, "lv1000") == pytest.approx(np.sum(solution.y**2), rel=1e-6)
+
+
+def test_lstm_gives_the_published_value(functions):
+    assert value(functions, "lstm") == pytest.approx(0.666665179559, rel=1e-11)
 
 
 def test_float32_rows_stay_float32(functions):
