@@ -361,11 +361,7 @@ def _wrap_outputs(node: UserNode, arguments: tuple[Any, ...], raw: tuple[Any, ..
                 rebase_history(out, node, position)
         elif id(out) in inputs:
             if overrides_setup(node._function) and any(t is out for t in node._to_save):
-                raise AutogradError(
-                    "an input that has been returned as-is as output is being saved for backward, which is not "
-                    "supported together with setup_context",
-                    fix="return a view of the input instead: x.view_as(x), x[...] or x.reshape(x.shape)",
-                )
+                raise saved_as_is()
             out = _history(_view_of(out), node, position) if differentiable else _view_of(out)
         elif differentiable:
             if id(out) in kept or out._grad_fn is not None or out._requires_grad or any(out is o for o in outputs):
@@ -375,6 +371,14 @@ def _wrap_outputs(node: UserNode, arguments: tuple[Any, ...], raw: tuple[Any, ..
             out = _history(out, node, position)
         outputs.append(out)
     return tuple(outputs)
+
+
+def saved_as_is() -> AutogradError:
+    return AutogradError(
+        "an input that has been returned as-is as output is being saved for backward, which is not supported together "
+        "with setup_context",
+        fix="return a copy of the input instead: x.clone()",
+    )
 
 
 def _history(out: Tensor, node: UserNode, position: int) -> Tensor:

@@ -7,7 +7,15 @@ from typing import Any
 
 import numpy as np
 
-from tracegrad.autograd.custom import FunctionContext, _as_output, _check_dirty, bound_arguments, run_forward
+from tracegrad.autograd.custom import (
+    FunctionContext,
+    _as_output,
+    _check_dirty,
+    bound_arguments,
+    overrides_setup,
+    run_forward,
+    saved_as_is,
+)
 from tracegrad.autograd.node import BackwardNode, edge_of
 from tracegrad.errors import ArgumentError, AutogradError, LeavesFunctionBody, user_location
 from tracegrad.function import Function
@@ -77,6 +85,7 @@ def _call(cls: Any, trace: Trace, arguments: tuple[Any, ...], kwargs: Mapping[st
         values = tuple(map(_as_output, result)) if isinstance(result, tuple) else (_as_output(result, alone=True),)
         lifted = [body.lift(v) if isinstance(v, Tensor) else None for v in values]
     dirty = _dirty_outputs(cls, body, context, inner, values)
+    as_is = _returned_as_they_are(cls, context, arguments, inner, values)
     plain = {id(t) for t in context._non_differentiable}
     stopped = tuple(id(v) in plain for v in values if isinstance(v, Tensor))
     outputs = [v for v in lifted if v is not None]
@@ -100,6 +109,8 @@ def _call(cls: Any, trace: Trace, arguments: tuple[Any, ...], kwargs: Mapping[st
         trace.guards.extend((r._var, number) for r, (_, number) in seen)
     for position, source in dirty:
         trace.memory.become(source, results[position], cls.__name__)
+    for position, source in as_is:
+        trace.memory.note_same(trace.memory.own(source), results[position])
     return _as_returned(trace, result, values, results, stopped, sources)
 
 
@@ -119,6 +130,19 @@ def _dirty_outputs(
                 f"{cls.__name__}.forward modifies a Tensor in place without saying so",
                 fix="call ctx.mark_dirty(x) and return x, or modify a copy: x.clone()",
             )
+    return found
+
+
+def _returned_as_they_are(
+    cls: Any, context: TracedContext, arguments: tuple[Any, ...], inner: tuple[Any, ...], values: tuple[Any, ...]
+) -> list[tuple[int, Tensor]]:
+    """Outputs that are arguments which forward has not modified: positions and arguments. Raises AutogradError."""
+    sources = {id(t): a for a, t in zip(arguments, inner, strict=True) if isinstance(t, Tensor)}
+    dirty = {id(t) for t in context._dirty}
+    tensors = [v for v in values if isinstance(v, Tensor)]
+    found = [(i, sources[id(v)]) for i, v in enumerate(tensors) if id(v) in sources and id(v) not in dirty]
+    if overrides_setup(cls) and any(tensors[i] is t for i, _ in found for t in context._to_save):
+        raise saved_as_is()
     return found
 
 

@@ -129,6 +129,13 @@ class Memory:
         else:
             own.view_reason = meta.view_reason
 
+    def note_same(self, source: Tensor, out: Tensor) -> None:
+        """`out` is `source` as a user's Function returned it: a view that must not be modified in place."""
+        meta = source._ensure_meta()
+        out._meta = own = Meta()
+        own.version, own.base, own.replay = meta.version, source if meta.base is None else meta.base, meta.replay
+        own.view_version, own.view_reason = meta.version[0], "custom"
+
     # ---- writing ---------------------------------------------------------------------------------------------------
 
     def apply(self, x: Tensor, compute: Callable[[Tensor], Any], what: str) -> Tensor:
