@@ -61,10 +61,12 @@ def __dir__() -> list[str]:
 
 
 if TYPE_CHECKING:
-    from tracegrad import scipy
+    from tracegrad import nn, optim, random, scipy
     from tracegrad.autograd.check import gradcheck, gradgradcheck
     from tracegrad.control import cond, fori_loop, map, scan, switch, while_loop
     from tracegrad.inspection import explain, show
+    from tracegrad.random.generator import manual_seed
+    from tracegrad.saving import load, save
 
 __all__ = [
     "Function",
@@ -82,9 +84,15 @@ __all__ = [
     "gradgradcheck",
     "is_grad_enabled",
     "jit",
+    "load",
+    "manual_seed",
     "map",
+    "nn",
     "no_grad",
     "ops",
+    "optim",
+    "random",
+    "save",
     "scan",
     "scipy",
     "set_grad_enabled",
