@@ -7,7 +7,12 @@ import pytest
 
 import tracegrad as tg
 from tracegrad.errors import ArgumentError, DTypeError, ShapeError
+from tracegrad.ir.dims import symbol
+from tracegrad.ir.interpret import interpret
+from tracegrad.ir.types import Type
 from tracegrad.ops.random_bits import random_bits
+from tracegrad.state import setting
+from tracegrad.trace.tracer import Trace
 
 MASK = 2**32 - 1
 
@@ -188,3 +193,21 @@ def test_what_makes_no_sense_is_an_error():
         tg.random.normal((3,), loc=np.zeros(2))
     with pytest.raises(ShapeError, match="do not broadcast to the shape"):
         tg.random.normal((3,), loc=np.zeros((2, 1)))
+
+
+def test_symbolic_sizes():
+    """Traced once for any n, the draw takes n*3 blocks, and then as many integers of the blocks after them."""
+    recording = Trace("draws")
+    x = recording.add_input(Type(np.dtype(float), (symbol("n"), 3)), "x")
+    generator = tg.random.Generator(9)
+    with setting(trace=recording):
+        results = tg.rand(x.shape, generator=generator) + x, tg.randint(0, 2**40, x.shape, generator=generator)
+        outputs = tuple(recording.lift(r) for r in (*results, generator.state))
+    graph, captured = recording.finish(outputs)
+    for n in (2, 5):
+        values = np.ones((n, 3))
+        drawn, integers, state = interpret(graph, [values, *(c._value() for c in captured)])
+        same = tg.random.Generator(9)
+        np.testing.assert_array_equal(drawn, tg.rand(n, 3, generator=same)._array + 1)
+        np.testing.assert_array_equal(integers, tg.randint(0, 2**40, (n, 3), generator=same)._array)
+        assert state.tolist() == same.state.tolist() == [9, 9 * n]
