@@ -1,6 +1,7 @@
 """Executables: calling them, what they refuse, sizes, aliasing outputs, constants, memory, threads."""
 
 import gc
+import subprocess
 import sys
 import threading
 import weakref
@@ -262,3 +263,23 @@ def test_float32_runs_in_float32():
 def test_text_of_the_code(executable):
     assert "define" in executable.llvm() and "ret" in executable.asm()
     assert set(executable.stages) == {"runtime", "emit", "parse", "compile"}
+
+
+def test_the_shared_functions_are_loaded_once():
+    """By however many threads: code that programs point to must not be replaced."""
+    script = """if True:
+        import threading
+        from tracegrad.emit import runtime
+        found, start = [], threading.Barrier(4)
+        def load():
+            start.wait()
+            found.append(runtime.load())
+        threads = [threading.Thread(target=load) for _ in range(4)]
+        for t in threads:
+            t.start()
+        for t in threads:
+            t.join()
+        print(len(found), len({id(f) for f in found}))
+    """
+    result = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
+    assert result.stdout == "4 1\n"

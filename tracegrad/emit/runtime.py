@@ -13,6 +13,7 @@ from __future__ import annotations
 import ctypes
 import functools
 import os
+import threading
 from types import SimpleNamespace
 
 import llvmlite.binding as llvm
@@ -24,11 +25,17 @@ from tracegrad.emit.layout import CONTEXT, POOL, SLOTS
 
 _FUNCTIONS = ("call", "acquire", "release", "parallel")
 _pool_state = (ctypes.c_int64 * 4)()
+_lock = threading.Lock()
+
+
+def load() -> SimpleNamespace:
+    """Make the shared functions known to the linker by name. Attributes: their addresses."""
+    with _lock:  # a second library would take the place of the first, and its code with it
+        return _load()
 
 
 @functools.cache
-def load() -> SimpleNamespace:
-    """Make the shared functions known to the linker by name. Attributes: their addresses."""
+def _load() -> SimpleNamespace:
     _register_numpy()
     key = cache.key("runtime")
     code = cache.read(key)
