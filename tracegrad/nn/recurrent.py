@@ -8,6 +8,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 import tracegrad.nn.functional as F
+from tracegrad.control import scan
 from tracegrad.errors import ArgumentError, ShapeError
 from tracegrad.nn import init
 from tracegrad.nn.functional.arguments import floats, with_ndim
@@ -131,14 +132,16 @@ class _Recurrent(Module):
         names = ("weight_ih", "bias_ih", "weight_hh", "bias_hh", "weight_hr")
         w_ih, b_ih, *weights = (self._parameters.get(name + suffix) for name in names)
         gates = F.linear(x, w_ih, b_ih)
-        steps = range(x.shape[0])
-        outs: list[Any] = [None] * len(steps)
-        for t in reversed(steps) if suffix.endswith("_reverse") else steps:
-            state = self._step(gates[t], state, tuple(weights))
-            outs[t] = state[0]
-        if not outs:
+        if x.shape[0] == 0:
             raise ShapeError(f"{type(self).__name__}: the input has no time steps")
-        return np.stack(outs), state
+
+        def step(state: tuple[Any, ...], gates_now: Any) -> tuple[tuple[Any, ...], Any]:
+            state = tuple(self._step(gates_now, state, tuple(weights)))
+            return state, state[0]
+
+        start = tuple(s.astype(gates.dtype, copy=False) for s in state)
+        final, outs = scan(step, start, gates, reverse=suffix.endswith("_reverse"))
+        return outs, final
 
     def extra_repr(self) -> str:
         texts = [f"{self.input_size}, {self.hidden_size}"]
