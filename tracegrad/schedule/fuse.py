@@ -20,7 +20,7 @@ from tracegrad.schedule.order import small_loops
 from tracegrad.schedule.statements import CallStatement, Program, Statement
 from tracegrad.schedule.tree import Body, CallItem, Item, Leaf, LoopNode, Place, union
 
-NEST_LIMIT = 2000  # statements per nest; compile time grows faster than linearly in larger ones
+NEST_LIMIT = 500  # statements per nest; compile time grows faster than linearly in larger ones
 CANDIDATES = 24  # loops of other statements looked at per level and extent
 REORDER = 16  # another loop order than its own is worth it for a producer at least 1/16 as large
 GUESS = 1000  # the size a symbol stands for where sizes are compared

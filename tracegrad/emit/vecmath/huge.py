@@ -14,6 +14,7 @@ from __future__ import annotations
 from llvmlite import ir
 
 from tracegrad.emit.vecmath.scalar import DOUBLE, Bits, Real, fma
+from tracegrad.emit.vecmath.variants import declare_variants, keep, pure_function
 
 LARGEST = 2.0**30
 SYMBOL = "tg_vecmath_reduce_huge"
@@ -51,9 +52,7 @@ I1, I64, I128 = ir.IntType(1), ir.IntType(64), ir.IntType(128)
 def reduced_huge(x: Real) -> tuple[Bits, Real]:
     """Quadrant and reduced argument of x, meaningful where |x| > LARGEST (nan for infinities and nan)."""
     call = x.builder.call(reducer(x.builder.module), [x.value])
-    variants = ",".join(f"_ZGV_LLVM_N{n}v_{SYMBOL}({SYMBOL}_v{n})" for n in LANES)
-    # llvmlite knows no string attributes on calls, but prints what the set holds
-    set.add(call.attributes, f'"vector-function-abi-variant"="{variants}"')
+    declare_variants(call, SYMBOL, 1, LANES)
     bits = Bits(x.builder, x.builder.bitcast(call, I64))
     return (bits >> QUADRANT_SHIFT) ^ 3, (bits | (3 << QUADRANT_SHIFT)).real()
 
@@ -63,39 +62,16 @@ def reducer(module: ir.Module) -> ir.Function:
     existing = module.globals.get(SYMBOL)
     if existing is not None:
         return existing
-    scalar = pure_function(module, SYMBOL, DOUBLE.type)
+    scalar = pure_function(module, SYMBOL, DOUBLE.type, 1)
     scalar_body(scalar)
     shared = lanes_function(module, scalar)
     variants = []
     for lanes in LANES:
-        variant = pure_function(module, f"{SYMBOL}_v{lanes}", ir.VectorType(DOUBLE.type, lanes))
+        variant = pure_function(module, f"{SYMBOL}_v{lanes}", ir.VectorType(DOUBLE.type, lanes), 1)
         vector_body(variant, shared, lanes)
         variants.append(variant)
     keep(module, variants)
     return scalar
-
-
-def pure_function(module: ir.Module, name: str, kind: ir.Type) -> ir.Function:
-    function = ir.Function(module, ir.FunctionType(kind, [kind]), name=name)
-    function.linkage = "internal"
-    for attribute in ("noinline", "nounwind", "readnone"):
-        function.attributes.add(attribute)
-    set.add(function.attributes, "willreturn")  # unknown to llvmlite; lets LLVM move and merge the calls
-    return function
-
-
-def keep(module: ir.Module, functions: list[ir.Function]) -> None:
-    """Lists the functions in llvm.compiler.used: nothing calls the variants before the vectoriser does."""
-    pointer = ir.PointerType()
-    name = "llvm.compiler.used"
-    if name in module.globals:
-        raise ValueError("the module already lists functions in llvm.compiler.used")
-    entries = [ir.Constant(pointer, function.get_reference()) for function in functions]
-    kind = ir.ArrayType(pointer, len(entries))
-    table = ir.GlobalVariable(module, kind, name)
-    table.linkage = "appending"
-    table.section = "llvm.metadata"
-    table.initializer = ir.Constant(kind, entries)
 
 
 def scalar_body(function: ir.Function) -> None:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import weakref
 from collections.abc import Callable
 from dataclasses import dataclass
 
 from llvmlite import ir
 
 from tracegrad.emit.vecmath.scalar import Real
+from tracegrad.emit.vecmath.variants import declare_variants, lanes_of, with_variants
 
 Body = Callable[..., Real]
 
@@ -27,6 +29,8 @@ class Entry:
 
 
 ENTRIES: dict[str, Entry] = {}
+INLINED = 8  # calls of one function in a module that are inlined; the others call it
+_calls: weakref.WeakKeyDictionary[ir.Function, int] = weakref.WeakKeyDictionary()
 
 
 def elementary(name: str, arity: int = 1, native: bool = False) -> Callable[[Body], Body]:
@@ -63,11 +67,20 @@ def helper(module: ir.Module, entry: Entry, kind: ir.Type) -> ir.Function:
 def emit(name: str, builder: ir.IRBuilder, *args: ir.Value) -> ir.Value:
     """Emits `name` of `args`, all float or all double, at the builder's position; returns the value, of that type.
 
-    The instruction is a call of an always-inlined function of the same module. Raises KeyError for a name outside
-    FUNCTIONS and TypeError for a wrong number or mixture of arguments.
+    The instruction is a call of a function of the same module: an always-inlined one, which a loop vectorises best,
+    until there are many calls, whose copies would take LLVM longer than all the rest. Raises KeyError for a name
+    outside FUNCTIONS and TypeError for a wrong number or mixture of arguments.
     """
     entry = ENTRIES[name]
     kinds = {str(arg.type) for arg in args}
     if len(args) != entry.arity or len(kinds) != 1 or not isinstance(args[0].type, ir.FloatType | ir.DoubleType):
         raise TypeError(f"vecmath {name} takes {entry.arity} float or double values of one type, not {sorted(kinds)}")
-    return builder.call(helper(builder.module, entry, args[0].type), args)
+    module, kind = builder.module, args[0].type
+    inlined = helper(module, entry, kind)
+    calls = _calls[inlined] = _calls.get(inlined, 0) + 1
+    if calls <= INLINED:
+        return builder.call(inlined, args)
+    symbol = f"{inlined.name}_apart"
+    call = builder.call(with_variants(module, symbol, inlined, kind, entry.arity), args)
+    declare_variants(call, symbol, entry.arity, lanes_of(kind))
+    return call
