@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import tracegrad as tg
-from tracegrad.errors import ArgumentError, DTypeError, ShapeError
+from tracegrad.errors import ArgumentError, DTypeError, ShapeError, UnsupportedError
 from tracegrad.ir.dims import symbol
 from tracegrad.ir.interpret import interpret
 from tracegrad.ir.types import Type
@@ -211,3 +211,12 @@ def test_symbolic_sizes():
         np.testing.assert_array_equal(drawn, tg.rand(n, 3, generator=same)._array + 1)
         np.testing.assert_array_equal(integers, tg.randint(0, 2**40, (n, 3), generator=same)._array)
         assert state.tolist() == same.state.tolist() == [9, 9 * n]
+
+
+def test_rows_under_vmap_draw_from_keys():
+    keys = tg.random.split(tg.random.key(0), 3)
+    found = tg.vmap(lambda key: tg.random.uniform(key, (2,)))(keys)
+    np.testing.assert_array_equal(found, [tg.random.uniform(key, (2,)) for key in keys])
+    with pytest.raises(UnsupportedError) as caught:
+        tg.vmap(lambda x: x * tg.rand())(np.ones(3))
+    assert "tg.random.split" in caught.value.fix

@@ -141,7 +141,7 @@ class BatchedFunction(TransformedFunction):
         if recording.effects.effects:
             raise UnsupportedError(
                 "a function under vmap modifies an array in place that it was given or that it captured",
-                fix="return the new value instead",
+                fix="return the new value instead; random numbers come from a key per row: tg.random.split(key, rows)",
                 location=definition_of(self.function),
             )
         flags = [i in axes for i in call.dynamic] + [False] * len(recording.captured)
