@@ -67,6 +67,10 @@ if TYPE_CHECKING:
     from tracegrad.inspection import explain, show
     from tracegrad.random.generator import manual_seed
     from tracegrad.saving import load, save
+    from tracegrad.transforms.forward import jvp
+    from tracegrad.transforms.jacobian import hessian, hvp, jacfwd, jacobian, jacrev
+    from tracegrad.transforms.pullback import vjp
+    from tracegrad.transforms.vectorize import vmap
 
 __all__ = [
     "Function",
@@ -82,8 +86,14 @@ __all__ = [
     "grad",
     "gradcheck",
     "gradgradcheck",
+    "hessian",
+    "hvp",
     "is_grad_enabled",
+    "jacfwd",
+    "jacobian",
+    "jacrev",
     "jit",
+    "jvp",
     "load",
     "manual_seed",
     "map",
@@ -101,5 +111,7 @@ __all__ = [
     "switch",
     "tensor",
     "value_and_grad",
+    "vjp",
+    "vmap",
     "while_loop",
 ]
