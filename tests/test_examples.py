@@ -8,7 +8,11 @@ from pathlib import Path
 import pytest
 
 EXAMPLES = Path(__file__).parent.parent / "examples"
-SMALLER = {"black_scholes": {"n": 20_000}}
+SMALLER = {
+    "black_scholes": {"n": 20_000},
+    "convolutions": {"steps": 60, "size": 16},
+    "language_model": {"steps": 60},
+}
 
 
 @pytest.mark.parametrize("name", sorted(path.stem for path in EXAMPLES.glob("*.py")))
@@ -18,3 +22,11 @@ def test_example(name, tmp_path, monkeypatch, capsys):
     monkeypatch.setenv("MPLBACKEND", "Agg")
     runpy.run_path(str(EXAMPLES / f"{name}.py"))["main"](**SMALLER.get(name, {}))
     assert capsys.readouterr().out.strip()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["convolutions", "language_model"])
+def test_long_training(name):
+    """Some hundred steps: the losses of eager and compiled training stay equal."""
+    pytest.importorskip("sklearn")
+    runpy.run_path(str(EXAMPLES / f"{name}.py"))["main"]()
