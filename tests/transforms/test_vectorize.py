@@ -142,6 +142,8 @@ def test_misuse():
         tg.vmap(lambda x: x if x[0] > 0 else -x)(X)
     with pytest.raises(TypeError, match="in place"):
         tg.vmap(write_first)(X.copy())
+    with pytest.raises(TypeError, match="random numbers"):
+        tg.vmap(lambda x: x + tg.rand(3))(X)
 
 
 def write_first(x):
