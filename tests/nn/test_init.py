@@ -66,6 +66,15 @@ def test_distributions(fill, distribution):
     assert scipy.stats.kstest(sample, distribution.cdf).pvalue > 0.01
 
 
+def test_complex_parameters_get_both_parts():
+    layer = nn.Linear(100, 50, dtype=complex)
+    w = numbers(layer.weight)
+    assert np.abs(w.real).max() <= 0.1 and np.abs(w.imag).max() <= 0.1 and (w.real != w.imag).all()
+    z = numbers(init.normal_(nn.Parameter(tg.zeros(5000, dtype=complex)), 1j, 2.0))
+    np.testing.assert_allclose([z.mean(), z.var()], [1j, 4], atol=0.15)
+    assert layer(tg.ones(2, 100)).dtype == complex
+
+
 def test_fans_count_the_kernel():
     assert init.fans(parameter(6, 4, 3, 2)) == (24, 36)
     bound = math.sqrt(3) * math.sqrt(2) / math.sqrt(24)

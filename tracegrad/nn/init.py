@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -37,14 +38,23 @@ def _fill(tensor: Any, value: Any) -> Any:
     return tensor
 
 
+def _by_parts(tensor: Any, draw: Callable[[Any], Any]) -> Any:
+    """What `draw` gives for a Tensor like this one, or for its real and its imaginary part."""
+    if tensor.dtype.kind != "c":
+        return draw(tensor)
+    part = tensor.detach().real
+    return draw(part) + 1j * draw(part)
+
+
 def uniform_(tensor: Any, a: float = 0.0, b: float = 1.0) -> Any:
-    """Uniform numbers from [a, b)."""
-    return _fill(tensor, uniform_like(tensor) * (b - a) + a)
+    """Uniform numbers from [a, b); of complex numbers both parts."""
+    return _fill(tensor, _by_parts(tensor, lambda x: uniform_like(x) * (b - a) + a))
 
 
 def normal_(tensor: Any, mean: float = 0.0, std: float = 1.0) -> Any:
-    """Normal numbers."""
-    return _fill(tensor, normal_like(tensor) * std + mean)
+    """Normal numbers; of complex numbers each part has half of the variance."""
+    spread = std * math.sqrt(0.5) if tensor.dtype.kind == "c" else std
+    return _fill(tensor, _by_parts(tensor, lambda x: normal_like(x) * spread) + mean)
 
 
 def trunc_normal_(tensor: Any, mean: float = 0.0, std: float = 1.0, a: float = -2.0, b: float = 2.0) -> Any:
