@@ -47,7 +47,8 @@ def train(images, digits, batches, compiled):
         losses.append(run(tg.tensor(images[rows]), tg.tensor(digits[rows])).item())
         start = start or time.perf_counter()  # the first step compiles
     each = (time.perf_counter() - start) / max(len(batches) - 1, 1)
-    print(f"{'compiled' if compiled else 'eager':9} loss {losses[0]:.4f} -> {losses[-1]:.4f}, {each * 1e3:.2f} ms a step")
+    how = "compiled" if compiled else "eager"
+    print(f"{how:9} loss {losses[0]:.4f} -> {losses[-1]:.4f}, {each * 1e3:.2f} ms a step")
     return model, losses
 
 

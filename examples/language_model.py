@@ -71,7 +71,8 @@ def train(text, starts, compiled):
         losses.append(run(tg.tensor(windows[:, :-1]), tg.tensor(windows[:, 1:])).item())
         begin = begin or time.perf_counter()  # the first step compiles
     each = (time.perf_counter() - begin) / max(len(starts) - 1, 1)
-    print(f"{'compiled' if compiled else 'eager':9} loss {losses[0]:.4f} -> {losses[-1]:.4f}, {each * 1e3:.2f} ms a step")
+    how = "compiled" if compiled else "eager"
+    print(f"{how:9} loss {losses[0]:.4f} -> {losses[-1]:.4f}, {each * 1e3:.2f} ms a step")
     return losses
 
 

@@ -139,7 +139,7 @@ def test_load_state_dict_reports_what_does_not_fit():
     with pytest.raises(RuntimeError) as caught:
         m.load_state_dict({"x": tg.ones(1)})
     text = str(caught.value)
-    assert "Error(s) in loading state_dict for Scale:\n\tMissing key(s) in state_dict: \"w\"." in text
+    assert 'Error(s) in loading state_dict for Scale:\n\tMissing key(s) in state_dict: "w".' in text
     assert 'Unexpected key(s) in state_dict: "x"' in text
     result = m.load_state_dict({"x": tg.ones(1)}, strict=False)
     assert result.missing_keys == ["w"] and result.unexpected_keys == ["x"]

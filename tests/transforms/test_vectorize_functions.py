@@ -29,7 +29,7 @@ class Generated(tg.autograd.Function):
 
     @staticmethod
     def setup_context(ctx, inputs, output):
-        x, y, n = inputs
+        _, _, n = inputs
         ctx.save_for_backward(output[1])
         ctx.n = n
 
@@ -114,7 +114,7 @@ def function_with(**members):
 
 @MODES
 def test_a_function_without_a_rule(eager):
-    with pytest.raises(RuntimeError, match="To use autograd.Function with vmap, you must either override the vmap"):
+    with pytest.raises(RuntimeError, match=r"To use autograd\.Function with vmap, you must either override the vmap"):
         run(eager, lambda: tg.vmap(function_with().apply)(X))
 
 

@@ -44,9 +44,7 @@ def backward(
         return
     targets = checked_inputs(inputs)
     if not targets:
-        raise AutogradError(
-            "`inputs` argument to `backward()` cannot be empty", fix="leave it out to reach all leaves"
-        )
+        raise AutogradError("`inputs` argument to `backward()` cannot be empty", fix="leave it out to reach all leaves")
     wanted = Wanted([node for node, _ in roots], _edges(targets))
     run_backward(roots, seeds, keep, create_graph, wanted)
     former = state.grad_enabled

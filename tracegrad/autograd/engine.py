@@ -340,9 +340,7 @@ def _is_unshared(array: np.ndarray) -> bool:
     References are those of this parameter, of the locals of `accumulate` (two) and of `_finish_leaf`, and of
     getrefcount's argument.
     """
-    return (
-        array.base is None and array.flags.c_contiguous and array.flags.writeable and sys.getrefcount(array) <= 5
-    )
+    return array.base is None and array.flags.c_contiguous and array.flags.writeable and sys.getrefcount(array) <= 5
 
 
 def checked_inputs(inputs: Any) -> tuple[Any, ...]:

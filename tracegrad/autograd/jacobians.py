@@ -117,7 +117,14 @@ def mismatch(
 
 
 def fast_mismatch(
-    func: Any, arguments: Any, position: int, i: int, out: Tensor, x: Tensor, numerical: Any, analytical: Any,
+    func: Any,
+    arguments: Any,
+    position: int,
+    i: int,
+    out: Tensor,
+    x: Tensor,
+    numerical: Any,
+    analytical: Any,
     eps: float,
 ) -> str:
     full = numerical_jacobian(func, arguments, x, position, eps)

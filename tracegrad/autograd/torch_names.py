@@ -212,9 +212,7 @@ def _new(make: Method) -> Method:
     return method
 
 
-def new_full(
-    self: Tensor, size: Any, fill_value: Any, dtype: Any = None, requires_grad: bool = False
-) -> Tensor:
+def new_full(self: Tensor, size: Any, fill_value: Any, dtype: Any = None, requires_grad: bool = False) -> Tensor:
     out = creation.full(_tuple((size,)), fill_value, dtype or self.dtype)
     out.requires_grad = requires_grad
     return out
