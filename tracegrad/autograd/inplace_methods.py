@@ -93,7 +93,7 @@ def clamp_max_(self: Tensor, max: Any) -> Tensor:
 
 def relu_(self: Tensor) -> Tensor:
     """Negative values become 0, in place."""
-    return apply_inplace(self, lambda x: select.where(x > 0, x, np.zeros((), x.dtype)), "relu_")
+    return apply_inplace(self, lambda x: select.where(x <= 0, np.zeros((), x.dtype), x), "relu_")
 
 
 def masked_fill_(self: Tensor, mask: Any, value: Any) -> Tensor:

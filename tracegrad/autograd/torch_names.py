@@ -154,7 +154,7 @@ def clamp(self: Tensor, min: Any = None, max: Any = None) -> Tensor:
 
 
 def relu(self: Tensor) -> Tensor:
-    return select.where(self > 0, self, np.zeros((), self.dtype))
+    return select.where(self <= 0, np.zeros((), self.dtype), self)  # so that NaN stays NaN
 
 
 def masked_fill(self: Tensor, mask: Any, value: Any) -> Tensor:
