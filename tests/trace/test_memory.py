@@ -332,6 +332,27 @@ def test_numbers_python_looks_at_are_guarded():
     assert f(1.0) == 5.0
 
 
+def test_what_is_differentiated_is_apart_from_the_same_value_captured():
+    x, t = np.array([1.0, 2.0]), tg.tensor([1.0, 2.0])
+
+    def nested(x):
+        return tg.grad(lambda y: np.sum(x * y))(x)
+
+    for function in (nested, tg.jit(nested)):
+        assert function(x).tolist() == [1.0, 2.0]
+    assert tg.grad(lambda x: np.sum(nested(x)))(x).tolist() == [1.0, 1.0]
+    assert tg.grad(lambda y: (t * y).sum())(t)._array.tolist() == [1.0, 2.0]
+
+
+def test_detached_results_have_no_history():
+    p = tg.tensor([1.0, 2.0], requires_grad=True)
+    for run in (lambda f: f, tg.jit):
+        detached, linked = run(lambda: ((p * 2).detach(), p * 3))()
+        assert not detached.requires_grad and detached._array.tolist() == [2.0, 4.0]
+        assert tg.autograd.grad(linked.sum(), [p])[0]._array.tolist() == [3.0, 3.0]
+        assert not run(lambda: p.detach())().requires_grad
+
+
 # ---- what is refused -------------------------------------------------------------------------------------------------
 
 

@@ -110,7 +110,7 @@ def pullback(
     active = active_values(nodes, wanted)
     for node in reversed(nodes):
         needs = tuple(v in active for v in node.inputs)
-        if not any(needs):
+        if not any(needs) or not node.op.differentiable:
             continue
         if not any(out in cotangents for out in node.outputs):
             if zero is not None and any(out in zero for out in node.outputs):

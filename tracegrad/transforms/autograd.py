@@ -10,7 +10,7 @@ import numpy as np
 from tracegrad.autograd.node import BackwardNode, edge_of
 from tracegrad.errors import AutogradError
 from tracegrad.ir.graph import Graph, Var
-from tracegrad.passes.adjoint import adjoint_and_arrivals
+from tracegrad.passes.adjoint import active_values, adjoint_and_arrivals
 from tracegrad.passes.purity import is_pure
 from tracegrad.state import state
 from tracegrad.tensor import Tensor
@@ -55,6 +55,8 @@ class _Derivative:
     def __init__(self, graph: Graph, wrt: tuple[int, ...]):
         self.wrt = wrt
         self.seeds = tuple(i for i, v in enumerate(graph.outputs) if v.type.inexact)
+        active = active_values(graph.nodes, {graph.inputs[i] for i in wrt})
+        self.linked = tuple(i for i in self.seeds if graph.outputs[i] in active)
         self.joint, self.depends = adjoint_and_arrivals(graph, wrt, self.seeds)
         self.n_inputs, self.n_outputs = len(graph.inputs), len(graph.outputs)
         forward, backward, self.residuals = split(graph, self.joint)
@@ -68,7 +70,7 @@ class _Derivative:
         results = self.forward(*inputs)
         outputs = tuple(Tensor._wrap(r) for r in results[: self.n_outputs])
         node = GraphBackward(self, inputs, results[self.n_outputs :], outputs)
-        for position in self.seeds:
+        for position in self.linked:
             out = outputs[position]
             out._requires_grad, out._grad_fn, out._output_nr = True, node, position
         return outputs

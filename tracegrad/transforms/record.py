@@ -88,7 +88,8 @@ def record(
         value = None if source is not None else leaf if input_type.weak else np.asarray(leaf)
         replaced[position] = trace.add_input(input_type, f"x{position}", value, source)
         inputs.append(replaced[position]._var)
-        trace.memory.watch(leaf, position, replaced[position])
+        # What is differentiated is a variable of its own, even where the function also captures the object it is given.
+        trace.memory.watch(object() if position in differentiated else leaf, position, replaced[position])
         if parent is None and source is not None and position not in differentiated:
             trace.memory.mirror(leaf, replaced[position])
         if position in differentiated:
