@@ -53,6 +53,7 @@ class Unit:
     calls: list[HostSite] = field(default_factory=list)
     constants: list[np.ndarray] = field(default_factory=list)  # those the context has to hold
     numbers: Iterator[int] = field(default_factory=lambda: itertools.count(1))
+    inside: bool = False  # of a loop or branch
     _captures: dict[int, Captures] = field(default_factory=dict)
     _bodies: dict[int, Unit] = field(default_factory=dict)
 
@@ -75,7 +76,7 @@ class Unit:
         if found is None:
             found = self._bodies[id(program)] = Unit(
                 program, self.module, self.stem, plan_sums(program.body), symbols or self.symbols, self.checks,
-                self.calls, self.constants, self.numbers,
+                self.calls, self.constants, self.numbers, True,
             )  # fmt: skip
         return found
 

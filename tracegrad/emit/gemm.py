@@ -61,7 +61,7 @@ def emit_chunks(
     b.call(change, [ir.Constant(I32, 1)])
     run = declare(b.module, "tg_parallel", VOID, [POINTER, POINTER, POINTER, I64])
     b.call(run, [frame.context, function_pointer(b, chunk), data, i64(-(-longest // step))])
-    b.call(change, [ir.Constant(I32, blas_threads())])
+    b.call(change, [ir.Constant(I32, 1 if frame.unit.inside else blas_threads())])
 
 
 def _define_chunk(

@@ -14,7 +14,8 @@ import llvmlite.ir as ir
 from tracegrad.emit.branches import emit_cond, emit_sized
 from tracegrad.emit.frame import Frame
 from tracegrad.emit.layout import STATUS
-from tracegrad.emit.llvm import I64, POINTER, i64
+from tracegrad.emit.libraries import SET_THREADS, blas_threads
+from tracegrad.emit.llvm import I32, I64, POINTER, declare, i64
 from tracegrad.emit.loops import emit_scan, emit_while
 from tracegrad.emit.scratch import scratch_key, scratch_size
 from tracegrad.schedule.loops import Call, Region, region_of
@@ -42,6 +43,27 @@ def emit_region(frame: Frame, call: Call) -> None:
     _KINDS[call.kernel](inner, region, rest[:n_inputs], rest[n_inputs:n_buffers], own_scratch)
     builder.ret(i64(STATUS.ok))
     b = frame.builder
+    alone = not unit.inside and blas_threads() is not None and multiplies(region)
+    if alone:  # products in a loop are small: a team of threads would wait for each other more than it computes
+        set_threads(frame, 1)
     status = b.call(function, [frame.context, frame.error, frame.table, *given])
+    if alone:
+        set_threads(frame, blas_threads() or 1)
     with b.if_then(b.icmp_signed("!=", status, i64(0)), likely=False):
         frame.stop(status)
+
+
+def multiplies(region: Region) -> bool:
+    """Whether BLAS may be called in it."""
+    for body in region.bodies:
+        for statement in body.body:
+            if isinstance(statement, Call):
+                inner = region_of(statement)
+                if statement.kernel == "matmul" or (inner is not None and multiplies(inner)):
+                    return True
+    return False
+
+
+def set_threads(frame: Frame, count: int) -> None:
+    """Let BLAS work with `count` threads from here on."""
+    frame.builder.call(declare(frame.unit.module, SET_THREADS, I32, [I32]), [ir.Constant(I32, count)])

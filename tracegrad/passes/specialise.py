@@ -22,6 +22,7 @@ from tracegrad.ops.shape import BroadcastTo, Reshape
 from tracegrad.passes.fold import LIMIT
 from tracegrad.passes.purity import is_pure
 
+_VIEWS = (lowering.IndexMap, lowering.Reshape)
 _SAFE = (lowering.Elementwise, lowering.Reduction, lowering.Library)
 
 
@@ -192,6 +193,7 @@ def _hoisted(node: Node) -> tuple[list[Node], Node]:
         if not each.bodies and is_pure(each) and all(v in still for v in each.inputs):
             still.update(dict.fromkeys(each.outputs, each))
     moved = {n for n in still.values() if n is not None and isinstance(n.op.lower, _SAFE) and n.inputs}
+    moved |= _factors(body, still)
     moved = {n for n in moved if _safe(n, still)}
     if not moved:
         return [], node
@@ -208,6 +210,21 @@ def _hoisted(node: Node) -> tuple[list[Node], Node]:
     bodies = (*node.bodies[:number], graph)
     inputs = (*node.inputs, *(env[v] for v in new))
     return before, Node(node.op, inputs, node.outputs, node.attrs, bodies, node.location)
+
+
+def _factors(body: Graph, still: Mapping[Var, Node | None]) -> set[Node]:
+    """Views that products in the loop read, which have to be copied for that: once is enough."""
+    definitions = body.definitions()
+    pending = [v for n in body.nodes if n.name == "matmul" for v in n.inputs]
+    found = set()
+    while pending:
+        var = pending.pop()
+        maker = definitions.get(var)
+        if maker is not None and maker.name == "transpose":
+            pending += maker.inputs
+        elif maker is not None and var in still and isinstance(maker.op.lower, _VIEWS):
+            found.add(maker)
+    return found
 
 
 def _safe(node: Node, still: Mapping[Var, Node | None]) -> bool:

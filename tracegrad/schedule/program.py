@@ -21,6 +21,11 @@ def schedule(graph: Graph) -> LoopProgram:
     return block_rows(unroll(_rolled(graph)[0]))
 
 
+def schedule_body(graph: Graph) -> LoopProgram:
+    """The loop nests of a body, which runs many times."""
+    return block_rows(unroll(_rolled(graph)[0], repeated=True))
+
+
 def schedule_with_report(graph: Graph) -> tuple[LoopProgram, tuple[NestReport, ...]]:
     """The program, and for each of its top-level loops and calls what was fused into it and what it moves.
 

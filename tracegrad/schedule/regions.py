@@ -15,12 +15,12 @@ if TYPE_CHECKING:
 
 def region_call(builder: Builder, node: Node) -> CallStatement:
     """The call for a node with bodies; each body is scheduled apart, on buffers that hold one step."""
-    from tracegrad.schedule.program import schedule
+    from tracegrad.schedule.program import schedule_body
 
     inputs = tuple(builder.materialised(v) for v in node.inputs)
-    bodies = tuple(map(schedule, node.bodies))
+    bodies = tuple(map(schedule_body, node.bodies))
     region = Region(node, bodies)
     if node.name == "scan" and (found := plain_products(node.bodies[0])) is not None:
         graph, suspects = found
-        region = Region(node, bodies, schedule(graph), suspects)
+        region = Region(node, bodies, schedule_body(graph), suspects)
     return CallStatement(node.name, inputs, node.outputs, node, {"region": region})

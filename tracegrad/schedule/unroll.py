@@ -11,6 +11,7 @@ from dataclasses import replace
 
 from tracegrad.ir.index import Affine, Bound, Index, constant
 from tracegrad.schedule.loops import (
+    Apply,
     Check,
     Declare,
     Expr,
@@ -19,20 +20,27 @@ from tracegrad.schedule.loops import (
     Loop,
     LoopProgram,
     Stmt,
+    Store,
+    Update,
+    UpdateAt,
 )
 from tracegrad.schedule.maps import simplify_bounds, substitute, substitute_bound
-from tracegrad.schedule.rewrite import Rewriter, buffers_of, walk
+from tracegrad.schedule.rewrite import Rewriter, buffers_of, parts, walk
 from tracegrad.schedule.scalars import fresh, scalarise, straighten
 from tracegrad.schedule.statements import SMALL
+from tracegrad.schedule.weights import weight_of
 
+LANES = 4
+HEAVY = 14  # a transcendental function
 COPIES = 256  # statements that one unrolled loop may grow to
 
 
-def unroll(program: LoopProgram) -> LoopProgram:
-    """The program with small loops written out."""
+def unroll(program: LoopProgram, repeated: bool = False) -> LoopProgram:
+    """The program with small loops written out. In one that runs again and again (`repeated`), those stay that fill a
+    vector register, or that compute costly functions."""
     if not any(isinstance(s, Loop) and _is_small(s) for s in walk(program.body)):
         return program
-    unroller = _Unroller(program)
+    unroller = _Unroller(program, repeated)
     body = unroller.statements(program.body)
     written = replace(program, buffers=tuple(unroller.buffers.values()), body=body)
     return straighten(scalarise(written, unroller.taken), unroller.taken)
@@ -42,8 +50,21 @@ def _is_small(loop: Loop) -> bool:
     return isinstance(loop.extent, int) and loop.extent <= SMALL
 
 
+def _vectorises(loop: Loop) -> bool:
+    """Whether a loop is worth to be done in vector registers rather than element by element."""
+    if loop.extent == SMALL:
+        return True
+    values = (s.value for s in loop.body if isinstance(s, (Let, Store, Update, UpdateAt)))
+    return isinstance(loop.extent, int) and loop.extent >= LANES and any(map(_costly, values))
+
+
+def _costly(expr: Expr) -> bool:
+    return any(isinstance(e, Apply) and weight_of(e.op) >= HEAVY for e in parts(expr))
+
+
 class _Unroller(Rewriter):
-    def __init__(self, program: LoopProgram):
+    def __init__(self, program: LoopProgram, repeated: bool):
+        self.repeated = repeated
         self.buffers = {b.name: b for b in program.buffers}
         self.accesses = Counter(b for s in walk(program.body) for b in buffers_of(s))
         self.taken = set(self.buffers)
@@ -58,7 +79,7 @@ class _Unroller(Rewriter):
         if not _is_small(s) or any(isinstance(inner, Loop) for inner in body):
             return (replace(s, body=body),)
         assert isinstance(s.extent, int)
-        if len(body) * s.extent > COPIES:
+        if len(body) * s.extent > COPIES or (self.repeated and _vectorises(s)):
             return (replace(s, body=body),)
         used = Counter(b for inner in body for b in buffers_of(inner))
         private = [b for b, count in used.items() if self.buffers[b].role == "local" and count == self.accesses[b]]
