@@ -255,3 +255,43 @@ def test_modules_can_be_deep_copied():
     other = copy.deepcopy(m)
     assert other.first.w is not m.first.w and type(other.first.w) is nn.Parameter
     assert list(other.state_dict()) == list(m.state_dict())
+
+
+@pytest.mark.parametrize("how", ["eager", "compiled", "step", "grad"])
+def test_backward_hooks_fire_in_every_mode(how):
+    tg.manual_seed(1)
+    model = nn.Sequential(nn.Linear(4, 5), nn.ReLU(), nn.Linear(5, 2))
+    seen = []
+
+    def note(module, grad_input, grad_output):
+        seen.append((None if grad_input[0] is None else grad_input[0].sum(), grad_output[0].sum()))
+
+    model[0].register_full_backward_hook(note)
+    model[2].register_full_backward_hook(lambda module, grad_input, grad_output: (grad_input[0] * 3,))
+    model[2].register_full_backward_pre_hook(lambda module, grad_output: (grad_output[0] * 2,))
+    x = np.random.default_rng(0).normal(size=(3, 4))
+    first, last = model[0].weight.detach().numpy(), model[2].weight.detach().numpy()
+    active = x @ first.T + model[0].bias.detach().numpy() > 0
+    arriving = 6 * (np.ones((3, 2)) @ last) * active  # twice by the one hook, three times by the other
+
+    def step(x):
+        model.zero_grad()
+        loss = model(x).sum()
+        loss.backward()
+        return loss
+
+    for _ in range(2):
+        if how == "grad":
+            found = tg.grad(lambda x: model(x).sum())(x)
+            np.testing.assert_allclose(found.detach(), arriving @ first)
+            continue
+        if how == "step":
+            tg.jit(step)(tg.tensor(x))
+        else:
+            model.zero_grad()
+            run = tg.jit(model) if how == "compiled" else model
+            run(tg.tensor(x)).sum().backward()
+        np.testing.assert_allclose(model[0].weight.grad, arriving.T @ x)
+    assert len(seen) == 2
+    assert (seen[1][0] is None) is (how != "grad")
+    np.testing.assert_allclose(seen[1][1].item() if how != "step" else arriving.sum(), arriving.sum())

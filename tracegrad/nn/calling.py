@@ -94,16 +94,31 @@ class _BackwardWatch:
 def _through(values: tuple[Any, ...], seen: Any) -> tuple[tuple[Any, ...], bool]:
     """The values with those that require grad behind one passage; whether there were any."""
     tensors = tuple(v for v in values if isinstance(v, Tensor))
-    if not state.grad_enabled or not any(t.requires_grad for t in tensors):
+    if not state.grad_enabled:
         return values, False
-    node = _Passage(tensors, seen)
-    passed = list(values)
-    position = 0
-    for i, value in enumerate(values):
-        if isinstance(value, Tensor):
-            out = value.detach()
-            if value.dtype.kind in "fc":
+    if state.trace is not None:
+        tensors = tuple(map(state.trace.memory.own, tensors))
+        differentiated = any(state.trace.depends_on_differentiated(t._var) for t in tensors)
+    else:
+        differentiated = any(t.requires_grad for t in tensors)
+    if not differentiated:
+        return values, False
+    outputs = tuple(t.detach() for t in tensors) if state.trace is None else _recorded(tensors, seen)
+    if any(t.requires_grad for t in tensors):
+        node = _Passage(tensors, seen)
+        for position, out in enumerate(outputs):
+            if out.dtype.kind in "fc":
                 out._requires_grad, out._grad_fn, out._output_nr = True, node, position
-            passed[i] = out
-            position += 1
-    return tuple(passed), True
+    remaining = iter(outputs)
+    return tuple(next(remaining) if isinstance(v, Tensor) else v for v in values), True
+
+
+def _recorded(tensors: tuple[Tensor, ...], seen: Any) -> tuple[Tensor, ...]:
+    """The same values behind a node of the trace that the adjoint goes through."""
+    from tracegrad.ops.hooked import Passage
+
+    trace = state.trace
+    assert trace is not None
+    plain = [Tensor._traced(trace, trace.lift(t)) for t in tensors]  # linked by the caller
+    outputs: tuple[Tensor, ...] = Passage.apply(*plain, seen=seen)
+    return outputs

@@ -23,6 +23,7 @@ from tracegrad.ir.dims import Dim
 from tracegrad.ir.graph import NO_ATTRS, Graph, Node, Var
 from tracegrad.ops.call import Call, CallRecord, Ref, map_leaves
 from tracegrad.ops.creation import dimension
+from tracegrad.ops.hooked import Passage
 from tracegrad.ops.host_call import HostCall, HostForward
 from tracegrad.ops.loops import Region
 from tracegrad.ops.operands import guarded_int
@@ -304,7 +305,7 @@ def _end_of_the_road(g: Tensor, sources: list[Any]) -> Tensor:
 
 def inline_calls(graph: Graph) -> Graph:
     """The graph with each `call` node replaced by the nodes of its body, nested ones too; itself if there are none."""
-    if not any(node.bodies for node in graph.nodes):
+    if not any(node.bodies or node.op is Passage for node in graph.nodes):
         return graph
     nodes: list[Node] = []
     frames: list[tuple[Any, dict[Var, Var], Node | None, bool]] = [(iter(graph.nodes), {}, None, False)]
@@ -312,6 +313,9 @@ def inline_calls(graph: Graph) -> Graph:
         remaining, env, call, copied = frames[-1]
         for node in remaining:
             inputs = tuple([env.get(v, v) for v in node.inputs])
+            if node.op is Passage:
+                env.update(zip(node.outputs, inputs))
+                continue
             if node.op is Call or getattr(node.op, "inlined", False):
                 frames.append((iter(node.bodies[0].nodes), dict(zip(node.bodies[0].inputs, inputs)), node, True))
                 break
