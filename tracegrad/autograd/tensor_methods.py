@@ -289,4 +289,4 @@ def attach() -> None:
 attach()
 
 # What builds on operations comes after: printing, PyTorch's names, in-place methods.
-from tracegrad.autograd import inplace_methods, printing, torch_names  # noqa: E402, F401
+from tracegrad.autograd import inplace_methods, printing, torch_indexing, torch_names  # noqa: E402, F401
