@@ -92,6 +92,10 @@ class FrozenRandomError(LeavesTraceError):
     """Random numbers of another generator than tracegrad's, drawn while a function was traced."""
 
 
+class SymbolicValueError(ArgumentError):
+    """A value in the body of a loop or branch, which has no number yet, was asked for one."""
+
+
 class LeavesFunctionBody(BaseException):
     """Not an error: the signal that a user's Function, while it is traced, turns a value into plain numbers.
 

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import tracegrad as tg
-from tracegrad.errors import ArgumentError, DTypeError, ShapeError, TracegradError
+from tracegrad.errors import ArgumentError, DTypeError, ShapeError, TracegradError, UnsupportedError
 
 both = pytest.mark.parametrize("compiled", [False, True], ids=["eager", "compiled"])
 
@@ -193,3 +193,26 @@ def test_branches_that_do_not_agree():
 
 def test_what_is_no_number():
     raises(ArgumentError, "this leaf is a str", lambda x: tg.scan(lambda c, v: (c, v), "a", x), np.ones(2), eager=False)
+
+
+def test_values_of_a_body_end_with_it():
+    kept: list[Any] = []
+
+    def function(x: Any) -> Any:
+        kept.clear()
+        tg.scan(lambda c, v: (kept.append(c) or c * v, None), x, np.arange(3.0))
+        return kept[0] * 2
+
+    raises(ArgumentError, "used after that function had returned", function, 1.0, eager=False)
+
+
+def test_a_function_that_leaves_tracegrad_in_a_body():
+    class Sine(tg.Function):
+        @staticmethod
+        def forward(ctx: Any, x: Any) -> Any:
+            return tg.tensor(np.sin(x.numpy()))
+
+    def function(x: Any) -> Any:
+        return tg.fori_loop(0, 2, lambda i, c: Sine.apply(c), x)
+
+    raises(UnsupportedError, "Sine leaves tracegrad.*body of a loop", function, np.float64(1.0), eager=False)

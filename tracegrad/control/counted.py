@@ -148,6 +148,7 @@ def _nothing(f: Any, init: Any, leaves: list[Any], spec: Any) -> Any:
 
     flat = tree.flatten((0,) * len(types))[1]
     recorded = record_body(Trace("scan"), step, types, flat, [""] * len(types), "scan")
+    recorded.abandon()
     return tree.unflatten(recorded.spec, [np.empty((0, *v.type.shape), v.type.dtype) for v in recorded.outputs])
 
 
@@ -201,6 +202,7 @@ def _record(
         wanted = join_types(what, names, types, [v.type for v in recorded.outputs[: len(types)]])
         if wanted == types:
             return recorded, types
+        recorded.abandon()
         types = wanted
     raise ArgumentError(
         f"the dtypes of the carry of {what} do not settle", fix="start with NumPy scalars or arrays, np.float64(0.0)"

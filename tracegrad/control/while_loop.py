@@ -85,6 +85,7 @@ def _record(
         wanted = join_types(WHAT, names, types, [v.type for v in recorded.outputs])
         if wanted == types:
             return recorded, types
+        recorded.abandon()
         types = wanted
     raise ArgumentError(
         f"the dtypes of the carry of {WHAT} do not settle", fix="start with NumPy scalars or arrays, np.float64(0.0)"

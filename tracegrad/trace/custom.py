@@ -17,7 +17,14 @@ from tracegrad.autograd.custom import (
     saved_as_is,
 )
 from tracegrad.autograd.node import BackwardNode, edge_of
-from tracegrad.errors import ArgumentError, AutogradError, LeavesFunctionBody, user_location
+from tracegrad.errors import (
+    ArgumentError,
+    AutogradError,
+    LeavesFunctionBody,
+    SymbolicValueError,
+    UnsupportedError,
+    user_location,
+)
 from tracegrad.function import Function
 from tracegrad.ir.dims import Dim
 from tracegrad.ir.graph import NO_ATTRS, Graph, Node, Var
@@ -224,7 +231,15 @@ def _host_call(cls: Any, trace: Trace, arguments: tuple[Any, ...], kwargs: Mappi
     inputs = [trace.lift(s) for s in sources]
     for dim in {d for v in inputs for d in v.type.shape if isinstance(d, Dim)}:
         guarded_int(dimension(dim))  # the sizes of the results are those of this run
-    result, arrays = forward.learn([np.asarray(trace.value(v)) for v in inputs])
+    try:
+        arrays = [np.asarray(trace.value(v)) for v in inputs]
+    except SymbolicValueError as error:
+        raise UnsupportedError(
+            f"{cls.__name__} leaves tracegrad (.numpy(), SciPy code, …) in the body of a loop or branch, where values "
+            "have no numbers yet",
+            fix="write it in NumPy functions of Tensors, or call it outside the loop",
+        ) from error
+    result, arrays = forward.learn(arrays)
     results = _emit(trace, HostCall, sources, forward.output_types, {"function": forward})
     for out, array in zip(results, arrays, strict=True):
         trace.values[out._var] = array

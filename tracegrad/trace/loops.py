@@ -39,6 +39,10 @@ class Recorded:
     outputs: tuple[Var, ...]
     written: tuple[Written, ...]
 
+    def abandon(self) -> None:
+        """Record nothing of it: values of this trace that the function has kept somewhere are no values any more."""
+        self.trace.finished = True
+
     def finish(self, outputs: Sequence[Var]) -> tuple[Graph, list[Any]]:
         """The graph with these outputs, and what it captured: the values of its last inputs."""
         return self.trace.finish(tuple(outputs))

@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from tracegrad.errors import ArgumentError, user_location
+from tracegrad.errors import ArgumentError, SymbolicValueError, user_location
 from tracegrad.function import Operation, link
 from tracegrad.ir.dims import DimLike
 from tracegrad.ir.graph import NO_ATTRS, Graph, Location, Node, Var
@@ -202,7 +202,7 @@ class Trace:
     def _source_value(self, var: Var) -> Any:
         source = self.sources.get(var)
         if source is None:
-            raise ArgumentError(
+            raise SymbolicValueError(
                 "this value is symbolic here: it has a shape and a dtype, but no number that Python could look at",
                 fix="use np.where or tg.cond instead of a Python decision on it",
             )
