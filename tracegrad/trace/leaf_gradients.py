@@ -15,7 +15,21 @@ from tracegrad.tensor import Tensor
 if TYPE_CHECKING:
     from tracegrad.trace.memory import Memory
 
-Leaf = Any  # a Tensor or ndarray from outside, or the position of an argument
+Leaf = Any  # a Tensor or ndarray from outside, the position of an argument, or a GradientOf
+
+
+@record
+class GradientOf:
+    """The `.grad` that `owner`, a Leaf, has in the call."""
+
+    owner: Any
+
+
+def resolved(leaf: Leaf, leaves: Sequence[Any]) -> Any:
+    """What a Leaf is in a call with these argument leaves."""
+    if isinstance(leaf, GradientOf):
+        return resolved(leaf.owner, leaves)._meta.grad
+    return leaves[leaf] if isinstance(leaf, int) else leaf
 
 
 class Live:
@@ -53,7 +67,6 @@ class _Gradient:
     read: bool = False
     assigned: bool = False
     standin: Tensor | None = None
-    entry: Var | None = None
 
 
 class LeafGradients:
@@ -88,8 +101,7 @@ class LeafGradients:
         if known is not None and not known.read and not known.assigned:
             known.read = True
             if known.before is not None:
-                known.entry = self.memory.trace._capture(_gradient_of(self.memory.name(leaf), known.before))
-                known.standin = meta.grad = Tensor._traced(self.memory.trace, known.entry)
+                known.standin = meta.grad = self.memory.gradient(leaf, known.before)
         return meta.grad
 
     def accumulate(self, leaf: Tensor, g: Any) -> None:
@@ -124,26 +136,13 @@ class LeafGradients:
 
     def effects(self) -> list[Effect]:
         """What becomes of the `.grad`s."""
-        found = []
+        found = self.memory.writes_to_gradients()
         for known in self.known.values():
             target = self.memory.name(known.leaf)
             final = None if known.leaf._meta is None else known.leaf._meta.grad
             if final is None:
                 if known.assigned:
                     found.append(Effect("clear", target))
-            elif final is known.standin:
-                if final._var is not known.entry:
-                    found.append(Effect("add", target, final._var))
-            elif final is not known.before:
+            elif final is not known.standin and final is not known.before:
                 found.append(Effect("grad", target, self.memory.trace.lift(final), final))
         return found
-
-
-def _gradient_of(owner: Any, now: Tensor) -> Live:
-    """The `.grad` of a leaf, or of the argument at a position."""
-
-    def read(leaves: Sequence[Any]) -> Any:
-        leaf = leaves[owner] if isinstance(owner, int) else owner
-        return leaf._meta.grad
-
-    return Live(read, now)

@@ -8,6 +8,7 @@ stand-in; what the stand-ins stand for at the end are the effects of the recordi
 
 from __future__ import annotations
 
+import functools
 import weakref
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -20,7 +21,7 @@ from tracegrad.errors import AutogradError, DTypeError, ShapeError, UnsupportedE
 from tracegrad.ir.graph import Var
 from tracegrad.state import setting, state
 from tracegrad.tensor import Meta, Tensor
-from tracegrad.trace.leaf_gradients import Effect, Leaf, LeafGradients
+from tracegrad.trace.leaf_gradients import Effect, GradientOf, Leaf, LeafGradients, Live, resolved
 
 if TYPE_CHECKING:
     from tracegrad.trace.tracer import Trace
@@ -60,6 +61,7 @@ class Memory:
         self.trace = trace
         self.outside: dict[int, _Outside] = {}
         self.by_standin: dict[int, _Outside] = {}
+        self.met: list[tuple[Leaf, Tensor]] = []  # captured Tensors that are an argument or a .grad in this call
         self.gradients = LeafGradients(self)
         self.frozen: list[tuple[Leaf, np.ndarray]] = []
         self.detached_write = False  # a Tensor that requires grad was modified under no_grad
@@ -74,6 +76,17 @@ class Memory:
             tensor = Tensor._traced(self.trace, self.trace._capture(value))
             found = self.watch(value, value, tensor)
             self.mirror(value, tensor)
+        elif found.leaf is not value:
+            self.met.append((found.leaf, value))
+        return found.standin
+
+    def gradient(self, leaf: Tensor, now: Tensor) -> Tensor:
+        """The Tensor of this trace that stands for the `.grad` of a leaf from outside, which is `now` in this call."""
+        found = self.outside.get(id(now))
+        if found is None:
+            target = GradientOf(self.name(leaf))
+            var = self.trace._capture(Live(functools.partial(resolved, target), now))
+            found = self.watch(now, target, Tensor._traced(self.trace, var))
         return found.standin
 
     def watch(self, value: Any, leaf: Leaf, tensor: Tensor) -> _Outside:
@@ -259,14 +272,20 @@ class Memory:
 
     def effects(self) -> list[Effect]:
         """What the recorded function does to the outside. Raises UnsupportedError where memory overlaps."""
+        return self._writes("write", False) + self.gradients.effects()
+
+    def writes_to_gradients(self) -> list[Effect]:
+        """The `.grad`s that were modified in place."""
+        return self._writes("add", True)
+
+    def _writes(self, kind: str, to_gradients: bool) -> list[Effect]:
         found = []
-        for outside in self.outside.values():
-            if outside.standin._var is outside.entry:
+        for outside in self.by_standin.values():
+            if outside.standin._var is outside.entry or isinstance(outside.leaf, GradientOf) is not to_gradients:
                 continue
             self._check_writable(outside)
             count = outside.standin._version
-            found.append(Effect("write", outside.leaf, outside.standin._var, outside.standin, count))
-        found += self.gradients.effects()
+            found.append(Effect(kind, outside.leaf, outside.standin._var, outside.standin, count))
         return found
 
     def name(self, leaf: Any) -> Leaf:
@@ -289,10 +308,13 @@ class Memory:
                 f"an argument that is a {type(written.value).__name__} is modified in place, but numbers are immutable",
                 fix="pass an array, or write it as a new value",
             )
-        others = [*self.trace.captured.values(), *(o.value for o in self.outside.values())]
+        captured = list(self.trace.captured.values())
+        others = [*captured, *(o.value for o in self.outside.values())]
         for other in others:
             other_array = getattr(other, "_array", other)
-            if other is written.value or not isinstance(other_array, np.ndarray):
+            # An array that is captured is read apart from the argument that it is.
+            same = other is written.value and (isinstance(other, Tensor) or all(other is not c for c in captured))
+            if same or not isinstance(other_array, np.ndarray):
                 continue
             if np.may_share_memory(array, other_array):
                 raise UnsupportedError(

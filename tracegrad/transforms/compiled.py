@@ -58,7 +58,7 @@ class Entry:
         recording, effects, leaves = self.recording, self.recording.effects, call.leaves
         inputs = recording.inputs(leaves, self.dynamic)
         if effects.effects:
-            effects.check_apart(leaves, self.dynamic)
+            effects.check_apart(leaves, inputs, len(self.dynamic), recording.differentiated)
             if isinstance(self.program, GraphFunction):
                 inputs = effects.apart_from_writes(inputs, leaves)
         program = self.program
@@ -186,7 +186,10 @@ class CompiledFunction:
         elif all(entry.holds(call) for entry in entries):
             self.recompiles.append("Python took another decision on a value (an if, a while, an int() or bool())")
         elif all(entry.environment.holds() for entry in entries):
-            self.recompiles.append("a Tensor it uses changed: requires_grad, whether .grad is None, or its type")
+            self.recompiles.append(
+                "a Tensor it uses changed: requires_grad, its hooks, whether .grad is None, its type; or the call is "
+                "under no_grad, or passes one object twice, where the others did not"
+            )
         else:
             self.recompiles.append(next(e for e in entries if not e.environment.holds()).environment.changed())
 
@@ -224,7 +227,8 @@ class CompiledFunction:
     # ---- the three ways to run --------------------------------------------------------------------------------------
 
     def _compile(self, call: Call, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Entry:
-        recording = record(self.function, call.leaves, call.spec, {i: leaf_type(call.leaves[i]) for i in call.dynamic})
+        types = {i: leaf_type(call.leaves[i]) for i in call.dynamic}
+        recording = record(self.function, call.leaves, call.spec, types, grad_enabled=state.grad_enabled)
         tensors = call.tensors or any(isinstance(c, Tensor) for c in recording.captured)
         linked = tensors and recording.effects.linked
         program = GraphFunction(recording.graph) if linked else Program(recording.graph)

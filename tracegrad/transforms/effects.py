@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -11,19 +12,20 @@ from tracegrad.autograd.inplace import rebase_history
 from tracegrad.autograd.node import BackwardNode, freed
 from tracegrad.errors import ArgumentError, UnsupportedError
 from tracegrad.records import record
-from tracegrad.state import no_grad
+from tracegrad.state import no_grad, state
 from tracegrad.tensor import Tensor
-from tracegrad.trace.leaf_gradients import Effect
+from tracegrad.trace.leaf_gradients import Effect, resolved
 from tracegrad.trace.tracer import Trace
 
 
 @record
 class Captured:
-    """A Tensor from outside the function, its memory, and whether it requires a gradient."""
+    """A Tensor from outside the function, its memory, whether it requires a gradient, and the hooks on that."""
 
     tensor: Tensor
     array: np.ndarray
     requires_grad: bool
+    hooks: tuple[Any, ...]
 
     def fits(self) -> bool:
         """Whether its memory is of the same type, if it was exchanged (`x.data = y`)."""
@@ -41,6 +43,10 @@ class Effects:
     absent:   (leaf, whether its `.grad` was None): the recording holds while that is so.
     frozen:   (leaf, numbers): Tensors whose numbers Python looked at.
     flags:    the captured Tensors as they were.
+    same:     (leaf, Tensor): captured Tensors that were also passed, or the `.grad` of another.
+    cast:     positions of the arguments that are Tensors or arrays, with the hooks on them.
+    identity: which of the arguments, captured Tensors and `.grad`s were one and the same object; None: no matter.
+    grad_enabled: whether gradients are recorded around the call; None: no matter.
     spent:    outputs whose history was freed by a backward() inside; `linked` says whether any other has one.
     """
 
@@ -51,39 +57,68 @@ class Effects:
     flags: tuple[Captured, ...]
     spent: frozenset[int]
     linked: bool
+    same: tuple[tuple[Any, Tensor], ...] = ()
+    cast: tuple[tuple[int, tuple[Any, ...]], ...] = ()
+    identity: tuple[int, ...] | None = None
+    grad_enabled: bool | None = None
 
     @property
     def none(self) -> bool:
-        return not (self.effects or self.absent or self.frozen or self.flags)
+        depends = self.effects or self.absent or self.frozen or self.flags or self.same
+        return not depends and self.identity is None and self.grad_enabled is None
 
     def hold(self, leaves: Sequence[Any]) -> bool:
         """Whether the outside is as the recording found it."""
+        if self.grad_enabled is not None and self.grad_enabled is not state.grad_enabled:
+            return False
         for flag in self.flags:
-            if flag.tensor.requires_grad is not flag.requires_grad or not flag.fits():
+            tensor, meta = flag.tensor, flag.tensor._meta
+            if tensor.requires_grad is not flag.requires_grad or not flag.fits():
+                return False
+            if meta is not None and (flag.hooks or meta.hooks or meta.post_hooks) and hooks_of(tensor) != flag.hooks:
                 return False
         for leaf, absent in self.absent:
-            meta = _resolved(leaf, leaves)._meta
+            meta = resolved(leaf, leaves)._meta
             if (meta is None or meta.grad is None) is not absent:
                 return False
         for leaf, numbers in self.frozen:
-            array = _resolved(leaf, leaves)._array
+            array = resolved(leaf, leaves)._array
             if not np.array_equal(array, numbers, equal_nan=numbers.dtype.kind in "fc"):
                 return False
-        return True
+        if any(resolved(leaf, leaves) is not tensor for leaf, tensor in self.same):
+            return False
+        if self.absent and any(hooks_of(leaves[position]) != hooks for position, hooks in self.cast):
+            return False
+        return self.identity is None or self.identity == self.pattern(leaves)
 
-    def check_apart(self, leaves: Sequence[Any], dynamic: Sequence[int]) -> None:
+    def pattern(self, leaves: Sequence[Any]) -> tuple[int, ...]:
+        """Per argument, captured Tensor and `.grad` the number of the first that is the same object."""
+        found = [leaves[position] for position, _ in self.cast]
+        found += [flag.tensor for flag in self.flags]
+        found += [resolved(leaf, leaves)._meta.grad for leaf, absent in self.absent if not absent]
+        first: dict[int, int] = {}
+        return tuple(first.setdefault(id(value), number) for number, value in enumerate(found))
+
+    def check_apart(self, leaves: Sequence[Any], inputs: Sequence[Any], n_arguments: int, wrt: Sequence[int]) -> None:
         """Raise UnsupportedError where an array that is written shares memory with another input of this call.
 
+        The first `n_arguments` of the inputs are arguments, of which `wrt` are differentiated and so apart from all.
         What is captured was checked when it was recorded, so it needs a look only where its memory was exchanged.
         """
-        arguments = [a for i in dynamic if isinstance(a := _memory(leaves[i]), np.ndarray)]
-        captured = [flag.tensor._array for flag in self.flags]
         exchanged = any(flag.tensor._array is not flag.array for flag in self.flags)
         for effect in self.effects:
-            if effect.kind == "write":
-                array = _memory(_resolved(effect.target, leaves))
-                others = [*arguments, *captured] if exchanged or isinstance(effect.target, int) else arguments
-                if any(other is not array and np.may_share_memory(array, other) for other in others):
+            if effect.kind in ("write", "add"):
+                target = resolved(effect.target, leaves)
+                array = _memory(target)
+                count = len(inputs) if exchanged or isinstance(effect.target, int) else n_arguments
+                for number in range(count):
+                    other = inputs[number]
+                    apart = number in wrt or (number >= n_arguments and not isinstance(other, Tensor))
+                    memory = _memory(other)
+                    if not isinstance(memory, np.ndarray) or (other is target and not apart):
+                        continue
+                    if not np.may_share_memory(array, memory):
+                        continue
                     raise UnsupportedError(
                         "a compiled function modifies an argument in place that shares memory with another input",
                         fix="pass a copy of one of them",
@@ -91,18 +126,16 @@ class Effects:
 
     def apart_from_writes(self, inputs: Sequence[Any], leaves: Sequence[Any]) -> list[Any]:
         """The inputs, with copies of those that will be written: a backward may read what they are now."""
-        written = {id(_resolved(e.target, leaves)) for e in self.effects if e.kind == "write"}
+        written = {id(resolved(e.target, leaves)) for e in self.effects if e.kind in ("write", "add")}
         return [_copied(x) if id(x) in written else x for x in inputs]
 
     def carry_out(self, results: Sequence[Any], leaves: Sequence[Any]) -> None:
         """Do to the outside what the function does."""
         for effect, position in zip(self.effects, self.outputs, strict=True):
-            target = _resolved(effect.target, leaves)
+            target = resolved(effect.target, leaves)
             result = None if position is None else results[position]
-            if effect.kind == "write":
+            if effect.kind in ("write", "add"):
                 _write(target, result, effect.count, effect.value is not None and effect.value.requires_grad)
-            elif effect.kind == "add":
-                _write(target._meta.grad, result, 1, True)
             elif effect.kind == "clear":
                 if target._meta is not None:
                     target._meta.grad = None
@@ -119,7 +152,7 @@ class Effects:
                     "`.grad` is used in a function that is differentiated by tg.grad inside another traced function",
                     fix="call backward() in the outer function",
                 )
-            target = _resolved(effect.target, leaves)
+            target = resolved(effect.target, leaves)
             if not isinstance(target, Tensor):
                 raise UnsupportedError(
                     "an array is modified in place by a function that is differentiated inside another traced function",
@@ -127,7 +160,7 @@ class Effects:
                 )
             with no_grad():
                 target.copy_(results[position])
-        outer.memory.frozen.extend((_resolved(leaf, leaves), numbers) for leaf, numbers in self.frozen)
+        outer.memory.frozen.extend((resolved(leaf, leaves), numbers) for leaf, numbers in self.frozen)
 
 
 def _copied(x: Any) -> Any:
@@ -139,8 +172,12 @@ def _copied(x: Any) -> Any:
     return out
 
 
-def _resolved(leaf: Any, leaves: Sequence[Any]) -> Any:
-    return leaves[leaf] if isinstance(leaf, int) else leaf
+def hooks_of(value: Any) -> tuple[Any, ...]:
+    """The hooks on the gradient of a leaf, in order."""
+    meta = value._meta if isinstance(value, Tensor) else None
+    if meta is None:
+        return ()
+    return (*(meta.hooks or {}).values(), None, *(meta.post_hooks or {}).values())
 
 
 def _memory(value: Any) -> Any:
@@ -180,8 +217,18 @@ class SpentHistory(BackwardNode):
         raise freed()
 
 
-def collect(trace: Trace, results: Sequence[Tensor], first: int) -> tuple[Effects, tuple[Any, ...]]:
-    """The effects of a recording with these results, whose own outputs start at `first`; and the values to append."""
+def collect(
+    trace: Trace,
+    results: Sequence[Tensor],
+    first: int,
+    leaves: Sequence[Any],
+    arguments: Sequence[int],
+    grad_enabled: bool,
+) -> tuple[Effects, tuple[Any, ...]]:
+    """The effects of a recording with these results, whose own outputs start at `first`; and the values to append.
+
+    `arguments` are the positions among the leaves that the function may modify.
+    """
     memory = trace.memory
     effects = tuple(memory.effects())
     positions: list[int | None] = []
@@ -199,14 +246,22 @@ def collect(trace: Trace, results: Sequence[Tensor], first: int) -> tuple[Effect
             fix="return result.detach(), or modify the Tensor outside the traced function",
         )
     flags = tuple(
-        Captured(c, c._array, c.requires_grad)
+        Captured(c, c._array, c.requires_grad, hooks_of(c))
         for c in trace.captured.values()
         if isinstance(c, Tensor) and c._array is not None
     )
+    memory.gradients.restore()
+    cast = tuple((i, hooks_of(leaves[i])) for i in arguments if isinstance(leaves[i], (Tensor, np.ndarray)))
     found = Effects(
-        effects, tuple(positions), memory.gradients.conditions(), tuple(memory.frozen), flags, spent, linked
-    )
-    return found, tuple(values)
+        effects, tuple(positions), memory.gradients.conditions(), tuple(memory.frozen), flags, spent, linked,
+        tuple(memory.met), cast,
+    )  # fmt: skip
+    pattern = found.pattern(leaves)
+    involved = bool(found.effects or found.absent)
+    identity = pattern if involved or pattern != tuple(range(len(pattern))) else None
+    # Without effects, what is recorded with gradients serves without them too.
+    either = not involved and (grad_enabled or not (flags or any(isinstance(leaves[i], Tensor) for i in arguments)))
+    return replace(found, identity=identity, grad_enabled=None if either else grad_enabled), tuple(values)
 
 
 def _is_spent(result: Tensor) -> bool:

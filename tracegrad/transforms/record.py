@@ -67,6 +67,7 @@ def record(
     parent: Trace | None = None,
     differentiated: Sequence[int] = (),
     symbolic: Sequence[int] = (),
+    grad_enabled: bool = True,
 ) -> Recording:
     """Run `function` on arguments whose leaves named in `types` are traced, and return what was recorded.
 
@@ -88,6 +89,10 @@ def record(
         value = None if source is not None else leaf if input_type.weak else np.asarray(leaf)
         replaced[position] = trace.add_input(input_type, f"x{position}", value, source)
         inputs.append(replaced[position]._var)
+        known = trace.memory.outside.get(id(leaf))
+        if known is not None and position not in differentiated and isinstance(leaf, (Tensor, np.ndarray)):
+            replaced[position] = known.standin  # the same object in two places
+            continue
         # What is differentiated is a variable of its own, even where the function also captures the object it is given.
         trace.memory.watch(object() if position in differentiated else leaf, position, replaced[position])
         if parent is None and source is not None and position not in differentiated:
@@ -95,14 +100,15 @@ def record(
         if position in differentiated:
             trace.differentiated.add(replaced[position]._var)
     args, kwargs = tree.unflatten(spec, replaced)
+    arguments = tuple(p for p in types if p not in differentiated and p not in symbolic)
     try:
-        with setting(trace=trace, grad_enabled=True):
+        with setting(trace=trace, grad_enabled=grad_enabled):
             with random_numbers_watched(function, [leaf for i, leaf in enumerate(leaves) if i not in types]):
                 result = call_user(function, args, kwargs)
             outputs, output = read_output(trace, result)
             results = [leaf for leaf in tree.flatten(result)[0] if isinstance(leaf, Tensor)]
             check_saved(results)
-            effects, written = collect(trace, results, len(outputs))
+            effects, written = collect(trace, results, len(outputs), leaves, arguments, grad_enabled)
     finally:
         trace.memory.gradients.restore()
     guards = tuple(number for _, number in trace.guards)
