@@ -46,6 +46,22 @@ def test_a_nan_makes_the_loop_run_with_real_zero_products():
         np.testing.assert_allclose(found[1], slopes, rtol=1e-14)
 
 
+def test_real_zero_products_where_a_nan_could_get_lost():
+    """A gradient, computed in the loop, is carried to the next step and compared there."""
+
+    def descent(x: Any) -> Any:
+        slope = tg.grad(lambda x: np.where(x > 1, np.sqrt(x - 1), x * 2.0))
+
+        def step(c: Any, _: Any) -> Any:
+            x, g = c
+            return (np.where(g > 1.5, x - 0.25, x + 0.125), slope(x)), None
+
+        return tg.scan(step, (x, 0.0 * x), None, length=9)[0][0]
+
+    assert tg.jit(descent)(0.75) == descent(0.75)
+    assert tg.jit(descent)(1.0) == descent(1.0)
+
+
 def test_a_nan_that_belongs_there_stays():
     assert np.isnan(tg.grad(lambda x: tg.scan(lambda c, v: (c * v, None), x, np.array([1.0, np.nan]))[0])(2.0))
 

@@ -22,10 +22,11 @@ _CHOICES = frozenset({"where", "replaced"})
 _SUMS = frozenset({"add", "multiply", "maximum", "minimum"})
 
 
-def plain_products(graph: Graph) -> tuple[Graph, tuple[int, ...]] | None:
+def plain_products(graph: Graph, n_carry: int) -> tuple[Graph, tuple[int, ...]] | None:
     """The body with plain products, and the outputs in which a NaN shows that it differs from the real one.
 
-    None where it has no such product, or where a NaN could get lost.
+    The first `n_carry` outputs are the first inputs of the next step, and so pass a NaN on to it. None where the body
+    has no such product, or where a NaN could get lost.
     """
     if len(graph.nodes) > LIMIT or any(node.bodies or runs_in_python(node) for node in graph.nodes):
         return None
@@ -33,11 +34,16 @@ def plain_products(graph: Graph) -> tuple[Graph, tuple[int, ...]] | None:
     if not replaced:
         return None
     suspect = {n.output for n in replaced}
-    for node in graph.nodes:
-        if any(v in suspect for v in node.inputs):
-            if not _passes_nan(node, suspect):
-                return None
-            suspect.update(node.outputs)
+    while True:
+        for node in graph.nodes:
+            if any(v in suspect for v in node.inputs):
+                if not _passes_nan(node, suspect):
+                    return None
+                suspect.update(node.outputs)
+        carried = {v for v, out in zip(graph.inputs[:n_carry], graph.outputs, strict=False) if out in suspect}
+        if carried <= suspect:
+            break
+        suspect |= carried
     nodes = tuple(_as_product(n) or n for n in graph.nodes)
     outputs = tuple(k for k, v in enumerate(graph.outputs) if v in suspect)
     return Graph(graph.inputs, nodes, graph.outputs, graph.name), outputs

@@ -20,7 +20,7 @@ def region_call(builder: Builder, node: Node) -> CallStatement:
     inputs = tuple(builder.materialised(v) for v in node.inputs)
     bodies = tuple(map(schedule_body, node.bodies))
     region = Region(node, bodies)
-    if node.name == "scan" and (found := plain_products(node.bodies[0])) is not None:
+    if node.name == "scan" and (found := plain_products(node.bodies[0], node.attrs["n_carry"])) is not None:
         graph, suspects = found
         region = Region(node, bodies, schedule_body(graph), suspects)
     return CallStatement(node.name, inputs, node.outputs, node, {"region": region})
