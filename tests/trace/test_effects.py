@@ -150,6 +150,51 @@ def no_grad_around_the_call(wrap: Wrap) -> list[Any]:
     return seen
 
 
+def views_of_leaves(wrap: Wrap) -> list[Any]:
+    p, q = leaf(1, 2, 3), leaf(4, 5, 6) * 2
+
+    def f(v):
+        v.add_(1)
+
+    run = wrap(f)
+    return [_error_of(run, q[1:]), _error_of(run, p[1:]), _error_of(wrap(f), p[1:]), *numbers(p, q), p._version]
+
+
+def assigned_gradients(wrap: Wrap) -> list[Any]:
+    p, q, r, g = leaf(1, 2), leaf(3, 4), leaf(5, 6), tg.tensor([5.0, 5.0])
+
+    def f(x, y):
+        p.grad, q.grad = g, x * 2
+        r.grad = q.grad
+        (p * 3 + q).sum().backward()
+        y.grad = x
+
+    run, seen = wrap(f), []
+    for _ in range(2):
+        x, y = tg.tensor([1.0, 1.0]), leaf(1, 2)
+        run(x, y)
+        seen += [p.grad is g, q.grad is r.grad, y.grad is x, *numbers(g, q.grad, x)]
+    return seen
+
+
+def history_beside_backward(wrap: Wrap) -> list[Any]:
+    p = leaf(1, 2)
+
+    def f(x):
+        (p * 3).sum().backward()
+        x.mul_(p)
+        return p.grad * 1, (p * p).sum()
+
+    run, seen = wrap(f), []
+    for _ in range(2):
+        x = tg.tensor([3.0, 4.0])
+        gradient, loss = run(x)
+        seen += [gradient.requires_grad, loss.requires_grad, p.grad.requires_grad, x.requires_grad]
+        (loss + x.sum()).backward()
+        seen += numbers(gradient, x, p.grad)
+    return seen
+
+
 def _error_of(run: Callable[..., Any], *args: Any) -> str | None:
     try:
         run(*args)
@@ -162,7 +207,8 @@ def _error_of(run: Callable[..., Any], *args: Any) -> str | None:
     "program",
     [
         one_argument_twice, a_leaf_twice, passed_and_captured, a_leaf_passed_and_captured, leaves_that_share_their_grad,
-        a_grad_that_is_captured, hooks_come_and_go, no_grad_around_the_call,
+        a_grad_that_is_captured, hooks_come_and_go, no_grad_around_the_call, views_of_leaves, assigned_gradients,
+        history_beside_backward,
     ],
 )  # fmt: skip
 def test_compiled_is_as_eager(program):

@@ -48,7 +48,9 @@ class Live:
 class Effect:
     """Something a call does to the outside: `kind` is write, grad (a new .grad), add (into .grad's memory) or clear.
 
-    `target` is what is modified, `var` its new value; `count` is how often a write raises the version.
+    `target` is what is modified, `var` its new value; `count` is how often a write raises the version; `checked` says
+    that it was modified while gradients were recorded, which not every Tensor may be. A new .grad that is itself a
+    Tensor from outside is `source`.
     """
 
     kind: str
@@ -56,6 +58,8 @@ class Effect:
     var: Var | None = None
     value: Tensor | None = None
     count: int = 1
+    checked: bool = False
+    source: Leaf | None = None
 
 
 @dataclass(slots=True)
@@ -144,5 +148,6 @@ class LeafGradients:
                 if known.assigned:
                     found.append(Effect("clear", target))
             elif final is not known.standin and final is not known.before:
-                found.append(Effect("grad", target, self.memory.trace.lift(final), final))
+                new = self.memory.trace.lift(final)
+                found.append(Effect("grad", target, new, final, source=self.memory.origin(final)))
         return found

@@ -35,6 +35,7 @@ class _Outside:
     leaf: Leaf
     standin: Tensor
     entry: Var
+    checked: bool = False  # it was modified while gradients were recorded
 
 
 class OutsideHistory(BackwardNode):
@@ -119,6 +120,11 @@ class Memory:
         found = self.by_standin.get(id(x))
         return found.value if found is not None and isinstance(found.value, Tensor) else x
 
+    def origin(self, x: Tensor) -> Leaf | None:
+        """The Tensor from outside that `x` is or stands for."""
+        found = self.by_standin.get(id(x)) or self.outside.get(id(x))
+        return found.leaf if found is not None and isinstance(found.value, Tensor) else None
+
     def freeze(self, value: Tensor) -> None:
         """Note that the numbers of a Tensor from outside went into the recording."""
         self.frozen.append((self.name(value), np.array(value._array)))
@@ -196,6 +202,11 @@ class Memory:
         detached = meta is not None and meta.view_reason == "detached"
         if state.grad_enabled and not detached:
             _check_history(target)
+            outside = self.by_standin.get(id(base))
+            if outside is not None:
+                outside.checked = True
+                if isinstance(outside.value, Tensor) and outside.value._array is not None:
+                    _check_history(outside.value)
         if base._var in self.trace.differentiated:
             raise AutogradError(
                 "an argument that is being differentiated is a leaf Variable that requires grad, "
@@ -285,7 +296,8 @@ class Memory:
                 continue
             self._check_writable(outside)
             count = outside.standin._version
-            found.append(Effect(kind, outside.leaf, outside.standin._var, outside.standin, count))
+            new = outside.standin
+            found.append(Effect(kind, outside.leaf, new._var, new, count, outside.checked))
         return found
 
     def name(self, leaf: Any) -> Leaf:

@@ -75,6 +75,8 @@ class Entry:
     def _build(self, results: Sequence[Any], tensors: bool) -> Any:
         if isinstance(self.program, GraphFunction):
             values: list[Any] = list(results)
+            for position in self.recording.effects.plain:
+                values[position] = values[position].detach()
         elif tensors:
             values = [Tensor._wrap(r) for r in results]
             for position in self.recording.effects.spent:

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from tracegrad.autograd.inplace import _check_history as check_history
 from tracegrad.autograd.inplace import rebase_history
 from tracegrad.autograd.node import BackwardNode, freed
 from tracegrad.errors import ArgumentError, UnsupportedError
@@ -45,6 +46,7 @@ class Effects:
     flags:    the captured Tensors as they were.
     same:     (leaf, Tensor): captured Tensors that were also passed, or the `.grad` of another.
     cast:     positions of the arguments that are Tensors or arrays, with the hooks on them.
+    plain:    outputs beside a backward() inside that have no history.
     identity: which of the arguments, captured Tensors and `.grad`s were one and the same object; None: no matter.
     grad_enabled: whether gradients are recorded around the call; None: no matter.
     spent:    outputs whose history was freed by a backward() inside; `linked` says whether any other has one.
@@ -59,6 +61,7 @@ class Effects:
     linked: bool
     same: tuple[tuple[Any, Tensor], ...] = ()
     cast: tuple[tuple[int, tuple[Any, ...]], ...] = ()
+    plain: frozenset[int] = frozenset()
     identity: tuple[int, ...] | None = None
     grad_enabled: bool | None = None
 
@@ -110,6 +113,8 @@ class Effects:
             if effect.kind in ("write", "add"):
                 target = resolved(effect.target, leaves)
                 array = _memory(target)
+                if effect.checked and isinstance(target, Tensor):
+                    check_history(target)
                 count = len(inputs) if exchanged or isinstance(effect.target, int) else n_arguments
                 for number in range(count):
                     other = inputs[number]
@@ -131,6 +136,9 @@ class Effects:
 
     def carry_out(self, results: Sequence[Any], leaves: Sequence[Any]) -> None:
         """Do to the outside what the function does."""
+        new: dict[int, Tensor] = {  # the .grads to be, by what they are in the recording, which several may share
+            id(e.value): resolved(e.source, leaves) for e in self.effects if e.source is not None
+        }
         for effect, position in zip(self.effects, self.outputs, strict=True):
             target = resolved(effect.target, leaves)
             result = None if position is None else results[position]
@@ -140,9 +148,10 @@ class Effects:
                 if target._meta is not None:
                     target._meta.grad = None
             else:
-                linked = isinstance(result, Tensor) and result.requires_grad
-                new = result if linked else Tensor._wrap(np.array(_memory(result)))
-                target._ensure_meta().grad = new
+                assert effect.value is not None
+                linked = effect.value.requires_grad and isinstance(result, Tensor) and result.requires_grad
+                made = result if linked else Tensor._wrap(np.array(_memory(result)))
+                target._ensure_meta().grad = new.setdefault(id(effect.value), made)
 
     def pass_on(self, outer: Trace, results: Sequence[Tensor], leaves: Sequence[Any]) -> None:
         """Do to a surrounding trace what the function does."""
@@ -239,8 +248,11 @@ def collect(
             values.append(effect.var)
     spent = frozenset(i for i, r in enumerate(results) if memory.gradients.ran_backward and _is_spent(r))
     # Without a backward() inside, the adjoint of the graph decides what has a history.
-    linked = not memory.gradients.ran_backward or any(r.requires_grad and i not in spent for i, r in enumerate(results))
-    if memory.detached_write and linked and any(r.requires_grad for r in results):
+    ran_backward = memory.gradients.ran_backward
+    onward = any(e.kind == "write" and e.value is not None and e.value._grad_fn is not None for e in effects)
+    linked = not ran_backward or onward or any(r.requires_grad and i not in spent for i, r in enumerate(results))
+    plain = frozenset(i for i, r in enumerate(results) if ran_backward and not r.requires_grad)
+    if memory.detached_write and linked and (onward or any(r.requires_grad for r in results)):
         raise UnsupportedError(
             "a traced function modifies a Tensor that requires grad under no_grad, and returns a result with a history",
             fix="return result.detach(), or modify the Tensor outside the traced function",
@@ -254,7 +266,7 @@ def collect(
     cast = tuple((i, hooks_of(leaves[i])) for i in arguments if isinstance(leaves[i], (Tensor, np.ndarray)))
     found = Effects(
         effects, tuple(positions), memory.gradients.conditions(), tuple(memory.frozen), flags, spent, linked,
-        tuple(memory.met), cast,
+        tuple(memory.met), cast, plain,
     )  # fmt: skip
     pattern = found.pattern(leaves)
     involved = bool(found.effects or found.absent)
