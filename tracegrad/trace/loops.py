@@ -64,6 +64,7 @@ def record_body(
         written = _written(body, name)
     _lift_guards(parent, body)
     parent.assumptions |= body.assumptions
+    parent.memory.frozen += [(parent.memory.name(leaf), numbers) for leaf, numbers in body.memory.frozen]
     return Recorded(body, result_spec, outputs, written)
 
 
