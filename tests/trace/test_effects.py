@@ -131,6 +131,17 @@ def hooks_come_and_go(wrap: Wrap) -> list[Any]:
     return seen + numbers(a.grad, b.grad)
 
 
+def hooks_on_what_autograd_grad_asks_for(wrap: Wrap) -> list[Any]:
+    p, seen = leaf(1, 2), []
+    for run in (wrap(lambda q: tg.autograd.grad((q * q).sum(), [q])[0] * 1),
+                wrap(lambda q: tg.autograd.grad((p * q).sum(), [p])[0] * 1)):  # fmt: skip
+        seen += numbers(run(p))
+        with p.register_hook(lambda g: g * 10):
+            seen += numbers(run(p))
+        seen += numbers(run(p))
+    return seen
+
+
 def no_grad_around_the_call(wrap: Wrap) -> list[Any]:
     p = leaf(1, 2)
 
@@ -208,7 +219,7 @@ def _error_of(run: Callable[..., Any], *args: Any) -> str | None:
     [
         one_argument_twice, a_leaf_twice, passed_and_captured, a_leaf_passed_and_captured, leaves_that_share_their_grad,
         a_grad_that_is_captured, hooks_come_and_go, no_grad_around_the_call, views_of_leaves, assigned_gradients,
-        history_beside_backward,
+        history_beside_backward, hooks_on_what_autograd_grad_asks_for,
     ],
 )  # fmt: skip
 def test_compiled_is_as_eager(program):

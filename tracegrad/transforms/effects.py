@@ -46,6 +46,7 @@ class Effects:
     flags:    the captured Tensors as they were.
     same:     (leaf, Tensor): captured Tensors that were also passed, or the `.grad` of another.
     cast:     positions of the arguments that are Tensors or arrays, with the hooks on them.
+    leaves:   whether any of those requires a gradient, so that its hooks matter.
     plain:    outputs beside a backward() inside that have no history.
     identity: which of the arguments, captured Tensors and `.grad`s were one and the same object; None: no matter.
     grad_enabled: whether gradients are recorded around the call; None: no matter.
@@ -61,13 +62,14 @@ class Effects:
     linked: bool
     same: tuple[tuple[Any, Tensor], ...] = ()
     cast: tuple[tuple[int, tuple[Any, ...]], ...] = ()
+    leaves: bool = False
     plain: frozenset[int] = frozenset()
     identity: tuple[int, ...] | None = None
     grad_enabled: bool | None = None
 
     @property
     def none(self) -> bool:
-        depends = self.effects or self.absent or self.frozen or self.flags or self.same
+        depends = self.effects or self.absent or self.frozen or self.flags or self.same or self.leaves
         return not depends and self.identity is None and self.grad_enabled is None
 
     def hold(self, leaves: Sequence[Any]) -> bool:
@@ -90,7 +92,7 @@ class Effects:
                 return False
         if any(resolved(leaf, leaves) is not tensor for leaf, tensor in self.same):
             return False
-        if self.absent and any(hooks_of(leaves[position]) != hooks for position, hooks in self.cast):
+        if self.leaves and any(hooks_of(leaves[position]) != hooks for position, hooks in self.cast):
             return False
         return self.identity is None or self.identity == self.pattern(leaves)
 
@@ -181,6 +183,10 @@ def _copied(x: Any) -> Any:
     return out
 
 
+def _is_leaf(value: Any) -> bool:
+    return isinstance(value, Tensor) and value.requires_grad
+
+
 def hooks_of(value: Any) -> tuple[Any, ...]:
     """The hooks on the gradient of a leaf, in order."""
     meta = value._meta if isinstance(value, Tensor) else None
@@ -266,7 +272,7 @@ def collect(
     cast = tuple((i, hooks_of(leaves[i])) for i in arguments if isinstance(leaves[i], (Tensor, np.ndarray)))
     found = Effects(
         effects, tuple(positions), memory.gradients.conditions(), tuple(memory.frozen), flags, spent, linked,
-        tuple(memory.met), cast, plain,
+        tuple(memory.met), cast, any(_is_leaf(leaves[i]) for i, _ in cast), plain,
     )  # fmt: skip
     pattern = found.pattern(leaves)
     involved = bool(found.effects or found.absent)
