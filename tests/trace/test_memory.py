@@ -322,6 +322,34 @@ def test_freezing_a_parameter_shows_in_the_next_call():
     assert not getattr(f(np.ones(2)), "requires_grad", False)
 
 
+def test_numbers_taken_out_of_a_tensor_are_guarded():
+    u = tg.tensor([1.0, 2.0])
+
+    class Scaled(tg.Function):
+        @staticmethod
+        def forward(ctx, x):
+            return x * u.numpy()[1]
+
+        @staticmethod
+        def backward(ctx, g):
+            return g * u.numpy()[1]
+
+    functions = [tg.jit(lambda x: x * u.numpy()[0]), tg.jit(lambda x: x * u.tolist()[0]), tg.jit(Scaled.apply)]
+    assert [f(3.0) for f in functions] == [3.0, 3.0, 6.0]
+    u.fill_(5.0)
+    assert [f(3.0) for f in functions] == [15.0, 15.0, 15.0]
+
+    class Only(Scaled):
+        @staticmethod
+        def forward(ctx, x):
+            return x * 2
+
+    gradients = [tg.grad(Scaled.apply), tg.grad(Only.apply)]
+    assert [f(3.0) for f in gradients] == [5.0, 5.0]
+    u.fill_(7.0)
+    assert [f(3.0) for f in gradients] == [7.0, 7.0]
+
+
 def test_numbers_python_looks_at_are_guarded():
     t, limit = tg.tensor([1.0, 2.0]), tg.tensor(3.0)
     f = tg.jit(lambda x: x * float(limit) + np.asarray(t).sum())

@@ -191,6 +191,8 @@ def numpy(self: Tensor, *, force: bool = False) -> np.ndarray:
             "Can't call numpy() on Tensor that requires grad: the gradient would be lost",
             fix="use tensor.detach().numpy() where that is meant",
         )
+    if state.trace is not None:
+        state.trace.memory.freeze(self)
     return self._array
 
 

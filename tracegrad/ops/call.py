@@ -161,10 +161,11 @@ def _backward_of_call(
     """
     trace = state.trace
     assert trace is not None
-    start, known = len(trace.nodes), set(trace.captured)
+    start, known, frozen = len(trace.nodes), set(trace.captured), trace.memory.frozen
+    n_frozen = len(frozen)
     try:
         found = user_backward(record, inputs, outputs, needs, cotangents)
-        if _settle_captured(trace, start, known):
+        if _settle_captured(trace, start, known) and len(frozen) == n_frozen:
             return found
     except LeavesFunctionBody:
         pass

@@ -126,8 +126,12 @@ class Memory:
         return found.leaf if found is not None and isinstance(found.value, Tensor) else None
 
     def freeze(self, value: Tensor) -> None:
-        """Note that the numbers of a Tensor from outside went into the recording."""
-        self.frozen.append((self.name(value), np.array(value._array)))
+        """Note that the numbers of a Tensor from outside went into the recording, which holds while they are the same."""
+        trace = self.trace
+        while trace.parent is not None:
+            trace = trace.parent
+        outermost = trace.memory
+        outermost.frozen.append((outermost.name(value), np.array(value._array)))
 
     # ---- views -----------------------------------------------------------------------------------------------------
 
