@@ -126,7 +126,7 @@ class Memory:
         return found.leaf if found is not None and isinstance(found.value, Tensor) else None
 
     def freeze(self, value: Tensor) -> None:
-        """Note that the numbers of a Tensor from outside went into the recording, which holds while they are the same."""
+        """Note that the numbers of a Tensor from outside went into the recording, which holds while they last."""
         trace = self.trace
         while trace.parent is not None:
             trace = trace.parent
