@@ -136,6 +136,19 @@ def test_format_of_one_element():
     assert f"{tg.tensor(2.0):.3f}" == "2.000"
 
 
+def test_shallow_copies_share_memory_version_gradient_and_history():
+    x = tg.tensor([1.0, 2.0], requires_grad=True)
+    (x * x).sum().backward()
+    y = copy.copy(x)
+    assert y is not x and y.is_leaf and y.requires_grad and y.grad is x.grad
+    with tg.no_grad():
+        y[0] = 3.0
+    assert x[0].item() == 3.0 and x._version == y._version == 1
+    copy.copy(x * 2).sum().backward()
+    assert x.grad.tolist() == [4.0, 6.0]
+    assert tg.grad(lambda x: copy.copy(x * x).sum())(x).tolist() == [6.0, 4.0]
+
+
 def test_deepcopy_of_leaves_and_not_of_results():
     x = leaf([1.0, 2.0])
     (x * 2).sum().backward()

@@ -238,6 +238,17 @@ def deepcopy(self: Tensor, memo: dict[int, Any]) -> Tensor:
     return out
 
 
+def shallow_copy(self: Tensor) -> Tensor:
+    """Another Tensor on the same memory and version: of a leaf a leaf with its `.grad`, else a view with the history."""
+    if self._array is None or self.grad_fn is not None:
+        return self[...]
+    out = self.detach()
+    out.__class__, out._requires_grad = type(self), self._requires_grad
+    if self._meta is not None and self._meta.grad is not None:
+        out.grad = self._meta.grad
+    return out
+
+
 def _rebuilt(array: np.ndarray, requires_grad: bool, cls: type[Tensor]) -> Tensor:
     """What unpickling calls."""
     out = Tensor._wrap(array)
@@ -279,7 +290,7 @@ def attach() -> None:
         numpy, is_floating_point, is_complex, data_ptr, is_inference,
     ):  # fmt: skip
         setattr(Tensor, method.__name__, method)
-    Tensor.__deepcopy__, Tensor.__reduce__ = deepcopy, reduce
+    Tensor.__copy__, Tensor.__deepcopy__, Tensor.__reduce__ = shallow_copy, deepcopy, reduce
     Tensor._rebuilt = staticmethod(_rebuilt)
     Tensor.size = property(_size, doc="How many elements; `x.size()` and `x.size(dim)` are PyTorch's.")
     Tensor.grad = property(_get_grad, _set_grad, doc="The gradient that backward() has added up; None before.")
