@@ -239,7 +239,7 @@ def deepcopy(self: Tensor, memo: dict[int, Any]) -> Tensor:
 
 
 def shallow_copy(self: Tensor) -> Tensor:
-    """Another Tensor on the same memory and version: of a leaf a leaf with its `.grad`, else a view with the history."""
+    """Another Tensor on the same memory and version: of a leaf a leaf with its `.grad`, else a view with history."""
     if self._array is None or self.grad_fn is not None:
         return self[...]
     out = self.detach()
