@@ -160,9 +160,10 @@ def _arity(operation: type[Operation]) -> int:
 
 
 def _accepts(operation: type[Operation], operands: tuple[np.ndarray, ...]) -> bool:
-    """Whether NumPy computes the operation on these dtypes."""
+    """Whether the operation and NumPy take these dtypes."""
     try:
         with np.errstate(all="ignore"):
+            operation.infer(*map(type_of, operands))
             operation.forward(*operands)
     except (TypeError, ValueError):
         return False
