@@ -10,8 +10,8 @@ import pytest
 EXAMPLES = Path(__file__).parent.parent / "examples"
 SMALLER = {
     "black_scholes": {"n": 20_000},
-    "convolutions": {"steps": 60, "size": 16},
-    "language_model": {"steps": 60},
+    "convolutions": {"steps": 30, "size": 16},
+    "language_model": {"steps": 20},
 }
 
 
