@@ -1,8 +1,9 @@
 """The adjoints of loops and branches, as nodes of the same kinds, so that they can be differentiated again.
 
 scan:   a scan in the other direction over the carry that each step was given (the tape): it computes the step once
-        more and pulls the cotangents of carry and y back through it; cotangents of xs are its ys, those of invariants
-        are summed in its carry (Griewank & Walther, Evaluating Derivatives, ch. 12: loops, checkpoint every step).
+        more, but for products of matrices and the like, whose results are on the tape too, and pulls the cotangents of
+        carry and y back through it; cotangents of xs are its ys, those of invariants are summed in its carry (Griewank
+        & Walther, Evaluating Derivatives, ch. 12: loops, checkpoint every step).
 while:  its count of steps makes it a scan of that length, whose forward part and adjoint run in one `sized`.
 cond:   a cond whose branches compute theirs once more and pull back through it; the other is not evaluated.
 sized:  a sized of the adjoint of its body.
@@ -19,7 +20,7 @@ from tracegrad.ir.types import Type
 from tracegrad.ops.arithmetic import Add
 from tracegrad.ops.cotangent import zeros
 from tracegrad.ops.loops import Cond, Scan, Sized, Weaken, While
-from tracegrad.ops.loops.scan import body_parts, output_types, parts, stacked, with_tape
+from tracegrad.ops.loops.scan import body_parts, is_dear, output_types, parts, stacked, with_tape
 from tracegrad.passes.adjoint import active_values, adjoint, constants_met, values_reaching
 from tracegrad.passes.dce import dce
 from tracegrad.records import record
@@ -105,11 +106,13 @@ def _scan(node: Node, inputs: Values, outputs: Values, needs: tuple[bool, ...], 
     seeds = [*found.carry, *(n_carry + k for k in found.ys)]
     if not wrt or not seeds:
         return (None,) * len(inputs)
-    step = pulled(body, wrt, seeds)
+    step, kept = _with_results(pulled(body, wrt, seeds), body_parts(node).ys)
     reverse = _Reverse(step, body, n_carry, n_xs, found)
     graph = reverse.record()
-    tapes = _tapes(node, inputs, outputs, [k for k in reverse.read if k < n_carry])
-    values = [tapes[k] if k < n_carry else inputs[k] for k in reverse.read]
+    tapes: dict[int, Tensor] = dict(enumerate(inputs))
+    tapes |= _tapes(node, inputs, outputs, [k for k in reverse.read if k < n_carry])
+    tapes |= {k: outputs[n_carry + p] for k, p in enumerate(kept, len(step.inputs) - len(kept))}
+    values = [tapes[k] for k in reverse.read]
     taped = [v for k, v in zip(reverse.read, values, strict=True) if reverse.stacked(k)]
     fixed = [v for k, v in zip(reverse.read, values, strict=True) if not reverse.stacked(k)]
     start = [_or_zeros(cotangents[k], node.outputs[k].type) for k in found.carry]
@@ -132,6 +135,27 @@ def _scan(node: Node, inputs: Values, outputs: Values, needs: tuple[bool, ...], 
     return tuple(grads)
 
 
+_FUNCTIONS = frozenset("exp expm1 log log1p tanh expit sin cos erf power sqrt".split())
+
+
+def _with_results(step: Graph, ys: Sequence[Var]) -> tuple[Graph, tuple[int, ...]]:
+    """The step that takes from the loop's ys what is dear to compute once more, as further inputs; which ys."""
+    makers = step.definitions()
+    found = {v: p for p, v in enumerate(ys) if v in makers and (is_dear(makers[v]) or makers[v].name in _FUNCTIONS)}
+    given = {v: Var(v.type, v.name or "kept") for v in found}
+    nodes = tuple(
+        Node(n.op, tuple(given.get(v, v) for v in n.inputs), n.outputs, n.attrs, n.bodies, n.location)
+        for n in step.nodes
+        if not all(v in given for v in n.outputs)
+    )
+    outputs = tuple(given.get(v, v) for v in step.outputs)
+    graph = dce(Graph(step.inputs, nodes, outputs, step.name))
+    used = {v for n in graph.nodes for v in n.inputs} | set(outputs)
+    read = [v for v in found if given[v] in used]
+    inputs = (*step.inputs, *(given[v] for v in read))
+    return Graph(inputs, graph.nodes, outputs, step.name), tuple(found[v] for v in read)
+
+
 class _Reverse:
     """The body of the reversed scan. Its inputs: cotangents of the carry, sums for invariants; what the step reads of
     carry and xs, cotangents of ys; what it reads of invariants. `read` are the step's inputs it needs, in order."""
@@ -139,20 +163,22 @@ class _Reverse:
     def __init__(self, step: Graph, body: Graph, n_carry: int, n_xs: int, found: _Activity):
         self.step, self.body, self.n_carry, self.n_xs, self.found = step, body, n_carry, n_xs, found
         used = {v for node in step.nodes for v in node.inputs} | set(step.outputs)
-        self.read = [k for k, v in enumerate(step.inputs[: len(body.inputs)]) if v in used]
+        self.first_kept = len(body.inputs) + len(found.carry) + len(found.ys)
+        given = [*range(len(body.inputs)), *range(self.first_kept, len(step.inputs))]
+        self.read = [k for k in given if step.inputs[k] in used]
 
     def stacked(self, position: int) -> bool:
-        """Whether the step's input has an element for each step: xs, and carries that change."""
+        """Whether the step's input has an element for each step: xs, carries that change, results that were kept."""
         if position < self.n_carry:
             return self.body.outputs[position] is not self.body.inputs[position]
-        return position < self.n_carry + self.n_xs
+        return position < self.n_carry + self.n_xs or position >= self.first_kept
 
     def record(self) -> Graph:
         step, found = self.step, self.found
         trace = Trace(f"{self.body.name}_adjoint")
         n_inputs, n_back = len(self.body.inputs), len(found.carry)
         first = self.n_carry + self.n_xs
-        seeds = step.inputs[n_inputs:]
+        seeds = step.inputs[n_inputs : self.first_kept]
         back = [trace.add_input(v.type, "g") for v in seeds[:n_back]]
         sums = [trace.add_input(_strong(self.body.inputs[first + k].type), "sum") for k in found.invariants]
         env: dict[Var, Tensor] = {}

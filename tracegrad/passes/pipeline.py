@@ -16,6 +16,7 @@ from tracegrad.passes.bodies import everywhere
 from tracegrad.passes.cse import cse
 from tracegrad.passes.dce import dce
 from tracegrad.passes.fold import fold
+from tracegrad.passes.loop_sums import loop_sums
 from tracegrad.passes.simplify import simplify
 from tracegrad.passes.specialise import specialise
 from tracegrad.trace.custom import inline_calls
@@ -30,6 +31,7 @@ PIPELINE: tuple[Pass, ...] = (
     everywhere(simplify),
     specialise,
     everywhere(cse),
+    loop_sums,
     everywhere(simplify),
     everywhere(cse),
     dce,

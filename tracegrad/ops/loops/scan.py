@@ -92,14 +92,46 @@ def _parts(node: Node, inputs: Sequence[Var], outputs: Sequence[Var]) -> ScanPar
 
 
 def with_tape(body: Graph, n_carry: int) -> Graph:
-    """The body that also returns, as further ys, the carry it was given: what its adjoint is computed from.
+    """The body that also returns, as further ys, what its adjoint is computed from: the carry it was given, and what is
+    dearer to compute again than to keep.
 
     A carry that the body returns as it is needs no tape. Where no adjoint comes, dead code elimination drops it.
     """
     present = set(body.outputs[n_carry:])
     changed = zip(body.inputs[:n_carry], body.outputs[:n_carry], strict=True)
-    taped = tuple(v for v, final in changed if v is not final and v not in present)
-    return Graph(body.inputs, body.nodes, (*body.outputs, *taped), body.name)
+    taped = [v for v, final in changed if v is not final and v not in present]
+    present.update(taped)
+    kept = tuple(v for v in _dear(body, n_carry) if v not in present)
+    return Graph(body.inputs, body.nodes, (*body.outputs, *taped, *kept), body.name)
+
+
+DEAR = 16  # multiplications for each element of a product that is kept
+MOST = 8  # times the carry, in elements, may be kept besides it
+FLOOR = 1024  # elements that may be kept beside any carry
+
+
+def _dear(body: Graph, n_carry: int) -> list[Var]:
+    """Products of matrices, and results of LAPACK and of calls into Python, as far as they do not take much memory."""
+    found: list[Var] = []
+    left = FLOOR + MOST * sum((v.type.size for v in body.inputs[:n_carry]), start=0)
+    for node in body.nodes:
+        if is_dear(node):
+            size = sum((v.type.size for v in node.outputs), start=0)
+            if not isinstance(size, int) or (isinstance(left, int) and size <= left):
+                found += node.outputs
+                left = left - size
+    return found
+
+
+def is_dear(node: Node) -> bool:
+    """Whether the results of a node of a body are kept for the adjoint rather than computed again."""
+    if node.name == "matmul":
+        inner = node.inputs[0].type.shape[-1]
+        return not isinstance(inner, int) or inner >= DEAR
+    return node.name in _SOLVERS or node.name == "host_call"
+
+
+_SOLVERS = frozenset({"solve", "inv", "det", "cofactors", "logabsdet", "cholesky", "argsort"})
 
 
 def output_types(body: Graph, n_carry: int, length: DimLike) -> tuple[Type, ...]:
