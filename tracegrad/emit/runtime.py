@@ -75,25 +75,15 @@ def free_workspace(context: np.ndarray) -> None:
 
 @ctypes.CFUNCTYPE(None)
 def _launch() -> None:
-    """Start Numba's pool, on the first parallel loop that runs. Without a usable one loops run serially from then on.
+    """Open the pool, on the first parallel loop that runs. Without a usable one loops run serially from then on."""
+    from tracegrad.emit.pool import open_pool
 
-    The `workqueue` layer aborts when two threads enter it at once, so it is never entered.
-    """
-    from numba.np.ufunc import parallel
-
+    pool = open_pool()
     if _pool_state[POOL.state]:
         return
-    try:
-        parallel._launch_threads()
-    except Exception:
-        _pool_state[POOL.state] = -1
-        return
-    if parallel._threading_layer == "workqueue":
-        _pool_state[POOL.state] = -1
-        return
-    _pool_state[POOL.parallel_for] = llvm.address_of_symbol("numba_parallel_for")
-    _pool_state[POOL.get_num_threads] = llvm.address_of_symbol("get_num_threads")
-    _pool_state[POOL.state] = 1
+    if pool is not None:
+        _pool_state[POOL.parallel_for], _pool_state[POOL.get_num_threads] = pool
+    _pool_state[POOL.state] = -1 if pool is None else 1
 
 
 def _after_fork() -> None:

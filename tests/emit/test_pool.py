@@ -1,0 +1,43 @@
+"""The thread pool without Numba: opened by the first parallel loop, shared with Numba where that is imported later."""
+
+import os
+import subprocess
+import sys
+import textwrap
+
+import pytest
+
+from tracegrad.emit.pool import _openmp
+
+SCRIPT = """
+    import ctypes, sys
+    import numpy as np
+    import tracegrad as tg
+    from tracegrad.emit import runtime
+    from tracegrad.emit.layout import POOL
+
+    f = tg.value_and_grad(lambda x: np.sum(np.sin(x) * x))
+    x = np.linspace(0, 9, 300_000)
+    value, gradient = f(x)
+    np.testing.assert_allclose(gradient, np.sin(x) + x * np.cos(x), rtol=1e-12, atol=1e-12)
+    assert runtime._pool_state[POOL.state] == 1 and "numba" not in sys.modules
+    threads = ctypes.CFUNCTYPE(ctypes.c_int)(runtime._pool_state[POOL.get_num_threads])
+
+    import numba
+    assert numba.get_num_threads() == threads() == numba.config.NUMBA_NUM_THREADS
+    assert numba.threading_layer() == "omp"
+    numba.set_num_threads(1)
+    assert threads() == 1
+    again, gradient_again = f(x)
+    assert again == value and np.array_equal(gradient, gradient_again)
+"""
+
+
+@pytest.mark.skipif(_openmp() is None, reason="Numba's OpenMP layer cannot be loaded, or would not be chosen")
+def test_the_pool_is_opened_without_numba_and_obeys_it():
+    environment = {k: v for k, v in os.environ.items() if not k.startswith("NUMBA_")}
+    environment["PYTHONPATH"] = os.pathsep.join(sys.path)
+    done = subprocess.run(
+        [sys.executable, "-c", textwrap.dedent(SCRIPT)], env=environment, capture_output=True, text=True
+    )
+    assert done.returncode == 0, done.stderr
