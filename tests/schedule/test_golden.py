@@ -53,7 +53,7 @@ def program_of(name: str) -> LoopProgram:
         ("layer_norm_gelu", 1, 0),
         ("softmax_rows", 1, 0),
         ("lennard_jones", 2, 0),
-        ("gaussian_mixture", 7, 0),
+        ("gaussian_mixture", 6, 0),
         ("mlp", 3, 5),
     ],
 )

@@ -66,20 +66,24 @@ def emit_sized(
         store_word(b, load_word(b, frame.table, position), table, position)
     count = maximum(b, b.load(inputs[0], typ=I64), i64(0))
     store_word(b, count, table, symbols[region.node.attrs["symbol"]])
-    function = _define_sized(frame, region, symbols, len(inputs) - 1, len(outputs))
-    status = b.call(function, [frame.context, frame.error, table, *inputs[1:], *outputs])
+    given = list(dict.fromkeys((*inputs[1:], *outputs)))  # what is updated in place is one argument
+    places = [given.index(pointer) for pointer in (*inputs[1:], *outputs)]
+    function = _define_sized(frame, region, symbols, places)
+    status = b.call(function, [frame.context, frame.error, table, *given])
     with b.if_then(b.icmp_signed("!=", status, i64(0)), likely=False):
         frame.stop(status)
 
 
-def _define_sized(outer: Frame, region: Region, symbols: dict[str, int], n_inputs: int, n_outputs: int) -> ir.Function:
-    """The body as a function of context, error, table and buffers, with a workspace of its own."""
+def _define_sized(outer: Frame, region: Region, symbols: dict[str, int], places: Sequence[int]) -> ir.Function:
+    """The body as a function of context, error, table and buffers, with a workspace of its own. `places` says per
+    input and output of the body which of the arguments it is."""
     (body,) = region.bodies
     unit = outer.unit.body(body, symbols)
-    function = unit.function("sized", I64, [POINTER] * (3 + n_inputs + n_outputs))
+    function = unit.function("sized", I64, [POINTER] * (4 + max(places, default=-1)))
     for argument in function.args:
         argument.add_attribute("noalias")
-    context, error, table, *rest = function.args
+    context, error, table, *given = function.args
+    rest = [given[k] for k in places]
     b = ir.IRBuilder(function.append_basic_block("entry"))
     frame = ExitFrame(unit, b, context, error, table)
     for name, pointer in zip((*body.inputs, *body.outputs), rest):
@@ -93,7 +97,7 @@ def _define_sized(outer: Frame, region: Region, symbols: dict[str, int], n_input
     b.store(i64(STATUS.ok), frame.status)
     for statement in body.body:
         (emit_nest if isinstance(statement, Loop) else emit_statement)(frame, statement)
-    for name, pointer in zip(body.outputs, rest[n_inputs:]):
+    for name, pointer in zip(body.outputs, rest[len(body.inputs) :]):
         if frame.pointer(name) is not pointer:  # an input, or a result that stands twice
             copy(b, pointer, frame.pointer(name), frame.sizes.value(bytes_of(unit.buffers[name])))
     b.branch(frame.exit)

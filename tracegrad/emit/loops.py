@@ -1,7 +1,7 @@
 """Loops with a carry: `scan` and `while`.
 
 A small carry has two places on the stack, one that the step reads and one that it writes, which LLVM turns into
-registers; a large one has two buffers that change roles after each step.
+registers; a large one has two buffers that change roles after each step. One that the step updates in place has one.
 """
 
 from __future__ import annotations
@@ -18,17 +18,22 @@ from tracegrad.emit.scratch import body_size, bytes_of, is_small, rounded
 from tracegrad.emit.steps import Step, at_step, copy_value, on_stack
 from tracegrad.ir.dims import DimLike, product
 from tracegrad.schedule.loops import Buffer, LoopProgram, Region
+from tracegrad.schedule.regions import in_place
 
 
 class Carry:
     """One carried value: `read` and `write` are its places in the present step; `advance` ends a step."""
 
-    def __init__(self, frame: Frame, buffer: Buffer, start: ir.Value, final: ir.Value, second: ir.Value | None):
+    def __init__(
+        self, frame: Frame, buffer: Buffer, start: ir.Value, final: ir.Value, second: ir.Value | None, one: bool = False
+    ):
         self.frame, self.buffer, self.start, self.final = frame, buffer, start, final
         b = frame.builder
-        if second is None:
-            self._now, self._next = on_stack(b, buffer), on_stack(b, buffer)
-            copy_value(frame, buffer, self._now, start)
+        if is_small(buffer) or one:
+            self._now = on_stack(b, buffer) if is_small(buffer) else final
+            self._next = self._now if one else on_stack(b, buffer)
+            if self._now is not start:
+                copy_value(frame, buffer, self._now, start)
             return
         self._where, self._other = alloca(b, POINTER), alloca(b, POINTER)
         self._now = None
@@ -45,7 +50,8 @@ class Carry:
     def advance(self) -> None:
         """What was written becomes what is read. The initial value is never written over."""
         if self._now is not None:
-            copy_value(self.frame, self.buffer, self._now, self._next)
+            if self._now is not self._next:
+                copy_value(self.frame, self.buffer, self._now, self._next)
             return
         b = self.frame.builder
         written = b.load(self._other, typ=POINTER)
@@ -58,7 +64,8 @@ class Carry:
         b = self.frame.builder
         source = self.read()
         if self._now is not None:
-            copy_value(self.frame, self.buffer, self.final, source)
+            if source is not self.final:
+                copy_value(self.frame, self.buffer, self.final, source)
             return
         elsewhere = b.icmp_unsigned("!=", b.ptrtoint(source, I64), b.ptrtoint(self.final, I64))
         with b.if_then(elsewhere):
@@ -74,10 +81,10 @@ class _Loop:
     ):  # fmt: skip
         self.frame, self.scratch = frame, scratch
         self.carries = []
-        for name, start, final in zip(body.inputs[:n_carry], inputs, outputs):
-            buffer = body.buffer(name)
-            second = None if is_small(buffer) else self.take(rounded(bytes_of(buffer)))
-            self.carries.append(Carry(frame, buffer, start, final, second))
+        for k, (name, start, final) in enumerate(zip(body.inputs[:n_carry], inputs, outputs)):
+            buffer, one = body.buffer(name), in_place(body, k, k)
+            second = None if one or is_small(buffer) else self.take(rounded(bytes_of(buffer)))
+            self.carries.append(Carry(frame, buffer, start, final, second, one))
 
     def take(self, size: DimLike) -> ir.Value | None:
         """The next `size` bytes of scratch."""

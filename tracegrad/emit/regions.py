@@ -18,6 +18,7 @@ from tracegrad.emit.libraries import SET_THREADS, blas_threads
 from tracegrad.emit.llvm import I32, I64, POINTER, declare, i64
 from tracegrad.emit.loops import emit_scan, emit_while
 from tracegrad.emit.scratch import scratch_key, scratch_size
+from tracegrad.emit.steps import copy_value
 from tracegrad.schedule.loops import Call, Region, region_of
 
 Emit = Callable[[Frame, Region, Sequence[ir.Value], Sequence[ir.Value], "ir.Value | None"], None]
@@ -30,17 +31,21 @@ def emit_region(frame: Frame, call: Call) -> None:
     assert region is not None
     unit = frame.unit
     scratch = frame.partials[scratch_key(call)] if scratch_size(unit, call) != 0 else None
-    pointers = [frame.pointer(name) for name in (*call.inputs, *call.outputs)]
-    given = [*pointers, *([] if scratch is None else [scratch])]
+    names = (*call.inputs, *call.outputs)
+    roots = list(dict.fromkeys(map(unit.root, names)))  # what is updated in place is one argument
+    given = [*map(frame.pointer, roots), *([] if scratch is None else [scratch])]
     function = unit.function(call.kernel, I64, [POINTER] * (3 + len(given)))
     for argument in function.args:
         argument.add_attribute("noalias")
     context, error, table, *rest = function.args
     builder = ir.IRBuilder(function.append_basic_block("entry"))
     inner = Frame(unit, builder, context, error, table)
-    n_inputs, n_buffers = len(call.inputs), len(pointers)
-    own_scratch = None if scratch is None else rest[n_buffers]
-    _KINDS[call.kernel](inner, region, rest[:n_inputs], rest[n_inputs:n_buffers], own_scratch)
+    pointers = [rest[roots.index(unit.root(name))] for name in names]
+    own_scratch = None if scratch is None else rest[len(roots)]
+    inputs, outputs = pointers[: len(call.inputs)], pointers[len(call.inputs) :]
+    if call.kernel in ("cond", "sized"):
+        _start_in_place(inner, call, region, inputs, outputs)
+    _KINDS[call.kernel](inner, region, inputs, outputs, own_scratch)
     builder.ret(i64(STATUS.ok))
     b = frame.builder
     alone = not unit.inside and blas_threads() is not None and multiplies(region)
@@ -51,6 +56,16 @@ def emit_region(frame: Frame, call: Call) -> None:
         set_threads(frame, blas_threads() or 1)
     with b.if_then(b.icmp_signed("!=", status, i64(0)), likely=False):
         frame.stop(status)
+
+
+def _start_in_place(
+    frame: Frame, call: Call, region: Region, inputs: list[ir.Value], outputs: Sequence[ir.Value]
+) -> None:
+    """Let what the bodies overwrite lie where the result is expected."""
+    for i, o in region.in_place:
+        if inputs[i] is not outputs[o]:
+            copy_value(frame, frame.unit.buffers[call.outputs[o]], outputs[o], inputs[i])
+            inputs[i] = outputs[o]
 
 
 def multiplies(region: Region) -> bool:

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from tracegrad.ir.dims import DimLike, product
 from tracegrad.schedule.loops import Buffer, Call, LoopProgram, region_of
+from tracegrad.schedule.regions import in_place
 
 if TYPE_CHECKING:
     from tracegrad.emit.buffers import Workspace
@@ -47,10 +48,10 @@ def scratch_size(unit: Unit, call: Call) -> DimLike:
 
 
 def carry_sizes(kernel: str, n_carry: int, body: LoopProgram) -> list[DimLike]:
-    """The bytes of each large carry of a loop."""
+    """The bytes of each large carry of a loop that has a second buffer: those that are not updated in place."""
     if kernel not in ("scan", "while"):
         return []
-    carries = [body.buffer(name) for name in body.inputs[:n_carry]]
+    carries = [body.buffer(name) for k, name in enumerate(body.inputs[:n_carry]) if not in_place(body, k, k)]
     return [bytes_of(c) for c in carries if not is_small(c)]
 
 

@@ -53,6 +53,8 @@ class Step:
         for statement in program.body:
             self._statement(statement)
         for name, pointer in missing:  # results that are inputs, or stand twice
+            if frame.pointer(name) is pointer:
+                continue  # updated in place
             copy_value(frame, frame.unit.buffers[name], pointer, frame.pointer(name))
 
     def _statement(self, statement: Stmt) -> None:

@@ -1,4 +1,4 @@
-"""The five loop meanings an operation can have. An operation names one of them in its attribute `lower`.
+"""The loop meanings an operation can have. An operation names one of them in its attribute `lower`.
 
 An operation without one (`lower = None`), or whose dtypes the emitter does not know (complex, float16), still runs in
 compiled programs: as a call back into its own NumPy `forward`.
@@ -78,6 +78,15 @@ class ScatterAdd:
 
 
 @record
+class Write:
+    """in0 with the elements of a region replaced by those of in1, or increased by them (attribute `add`).
+
+    Axis `axes[k]` is indexed by the integer array in{k+2}, all of one shape; every other axis `a` by
+    `start[a] + step[a] * j`. in1 has the dimensions of the index arrays, then those of the other axes, in order.
+    """
+
+
+@record
 class Iota:
     """`out[i] = start + step * i` along the attribute `axis`; attrs `start` and `step` are numbers."""
 
@@ -94,4 +103,6 @@ class Library:
     kernel: str
 
 
-Lowering: TypeAlias = Elementwise | Reduction | IndexMap | Reshape | Gather | ScatterAdd | Iota | Constant | Library
+Lowering: TypeAlias = (
+    Elementwise | Reduction | IndexMap | Reshape | Gather | ScatterAdd | Write | Iota | Constant | Library
+)

@@ -26,14 +26,16 @@ Shape = tuple[DimLike, ...]
 class IndexPlan:
     """`start`, `size`, `step` per axis of the operand; `middle`, the shape after dropping integers and adding None.
 
-    `axes` are the axes of `middle` that `arrays` (integers, or masks not yet turned into positions) index; their
-    common dimensions stand at `position` of the result.
+    `origin` says per axis of `middle` which axis of the operand it is, -1 where it is none or several. `axes` are the
+    axes of `middle` that `arrays` (integers, or masks not yet turned into positions) index; their common dimensions
+    stand at `position` of the result.
     """
 
     start: Shape
     size: Shape
     step: tuple[int, ...]
     middle: Shape
+    origin: tuple[int, ...]
     axes: tuple[int, ...]
     arrays: tuple[Any, ...]
     position: int
@@ -107,8 +109,12 @@ def position_in(position: DimLike, size: DimLike, axis: int) -> DimLike:
             fix=f"positions go from {-size} to {size - 1}" if size else "an empty axis has no elements to index",
         )
     place = position + size if isinstance(position, int) and position < 0 else position
-    assume_non_negative(place)
-    assume_non_negative(size - 1 - place)
+    if not isinstance(place, int) and not assume_non_negative(place):
+        place = place + size  # a negative position that is a symbolic size
+    if not assume_non_negative(place) or not assume_non_negative(size - 1 - place):
+        raise TracegradIndexError(
+            f"index {position} is out of bounds for axis {axis} with size {size}", fix="test the size first"
+        )
     return place
 
 
@@ -121,6 +127,7 @@ class _Builder:
         self.size: list[DimLike] = []
         self.step: list[int] = []
         self.middle: list[DimLike] = []
+        self.origin: list[int] = []
         self.axes: list[int] = []
         self.arrays: list[Any] = []
         self.position = 0
@@ -130,10 +137,12 @@ class _Builder:
             self.position = len(self.middle)
         if item is Ellipsis:
             whole = self.shape[self._axis() : self._axis() + self.filled]
+            self.origin.extend(range(self._axis(), self._axis() + self.filled))
             for dim in whole:
                 self._take(0, dim, 1)
             self.middle.extend(whole)
         elif item is None:
+            self.origin.append(-1)
             self.middle.append(1)
         elif _is_array(item):
             self._add_array(item)
@@ -146,6 +155,7 @@ class _Builder:
             )
             self._take(*taken)
             if isinstance(item, slice):
+                self.origin.append(self._axis() - 1)
                 self.middle.append(taken[1])
 
     def _axis(self) -> int:
@@ -167,6 +177,7 @@ class _Builder:
             )
         for dim in covered:
             self._take(0, dim, 1)
+        self.origin.append(first if len(covered) == 1 else -1)
         self.axes.append(len(self.middle))
         self.arrays.append(item)
         self.middle.append(product(covered))
@@ -177,6 +188,7 @@ class _Builder:
             tuple(self.size),
             tuple(self.step),
             tuple(self.middle),
+            tuple(self.origin),
             tuple(self.axes),
             tuple(self.arrays),
             0 if apart else self.position,

@@ -31,6 +31,7 @@ from tracegrad.ops.shape import (
     transpose,
 )
 from tracegrad.ops.slicing import SliceUpdate, Unslice, take_slice
+from tracegrad.ops.writes import MOST_INDICES, Write
 
 # ---- reading ------------------------------------------------------------------------------------------------------
 
@@ -92,7 +93,10 @@ def index_update(x: Any, index: Any, value: Any) -> Any:
     if not plan.arrays:
         region = reshape(_broadcast_value(value, plan.middle), plan.size)
         return SliceUpdate.apply(x, region, start=plan.start, step=plan.step)
-    return _replace(x, plan, _write_rows, value)
+    arrays = index_arrays(plan)
+    if _writable(plan, arrays) and product(arrays[0].shape) == 1:
+        return _write(x, plan, arrays, value, False)
+    return _replace(x, plan, arrays, _write_rows, value)
 
 
 def index_add(x: Any, index: Any, value: Any) -> Any:
@@ -103,7 +107,28 @@ def index_add(x: Any, index: Any, value: Any) -> Any:
     if not plan.arrays:
         region = reshape(_broadcast_value(value, plan.middle), plan.size)
         return np.add(x, Unslice.apply(region, shape=x.shape, start=plan.start, step=plan.step, fill=0))
-    return _replace(x, plan, _add_rows, value)
+    arrays = index_arrays(plan)
+    if _writable(plan, arrays) and x.dtype.kind != "b":
+        return _write(x, plan, arrays, value, True)
+    return _replace(x, plan, arrays, _add_rows, value)
+
+
+def _writable(plan: IndexPlan, arrays: Sequence[Any]) -> bool:
+    """Whether what the index names is one region: all axes of it are axes of the array, taken forwards."""
+    return -1 not in plan.origin and len(arrays) <= MOST_INDICES
+
+
+def _write(x: Any, plan: IndexPlan, arrays: Sequence[Any], value: Any, add: bool) -> Any:
+    """x with the value written to, or added to, the plan's region."""
+    _, result_order = _orders(plan, arrays)
+    axes = tuple(plan.origin[a] for a in plan.axes)
+    middle = [d for i, d in enumerate(plan.middle) if i not in plan.axes]
+    in_front = (*arrays[0].shape, *middle)
+    value = _broadcast_value(value, tuple(in_front[i] for i in result_order))
+    value = transpose(value, inverse_permutation(result_order))
+    rest = (d for a, d in enumerate(plan.size) if a not in axes)
+    value = reshape(value, (*arrays[0].shape, *rest))
+    return Write.apply(x, value, *arrays, axes=axes, start=plan.start, step=plan.step, add=add)
 
 
 def _broadcast_value(value: Any, target: tuple[DimLike, ...]) -> Any:
@@ -114,10 +139,9 @@ def _broadcast_value(value: Any, target: tuple[DimLike, ...]) -> Any:
     return broadcast_to(value, target)
 
 
-def _replace(x: Any, plan: IndexPlan, write: Any, value: Any) -> Any:
+def _replace(x: Any, plan: IndexPlan, arrays: tuple[Any, ...], write: Any, value: Any) -> Any:
     """x with its region of the plan changed by `write(region with indexed axes first, index arrays, value)`."""
     region = take_slice(x, plan.start, plan.size, plan.step)
-    arrays = index_arrays(plan)
     order, result_order = _orders(plan, arrays)
     taken = transpose(reshape(region, plan.middle), order)
     in_front = (*arrays[0].shape, *taken.shape[len(arrays) :])

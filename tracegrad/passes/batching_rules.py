@@ -139,6 +139,17 @@ def scatter_add(
     return _apply(node, [_with_rows(x, flags[0], size), *rows], shape=(size, *node.attrs["shape"]))
 
 
+def write(node: Node, tensors: tuple[Tensor, ...], flags: tuple[bool, ...], size: DimLike) -> Sequence[Tensor] | None:
+    x, value, *indices = tensors
+    if len(indices) > 7:
+        return None
+    x, value = _with_rows(x, flags[0], size), _with_rows(value, flags[1], size)
+    rows = _row_indices(indices, flags[2:], size) if indices else []
+    axes = (0, *(a + 1 for a in node.attrs["axes"])) if indices else ()
+    attrs = {"axes": axes, "start": (0, *node.attrs["start"]), "step": (1, *node.attrs["step"])}
+    return _apply(node, [x, value, *rows], **attrs, add=node.attrs["add"])
+
+
 def _row_indices(indices: Sequence[Tensor], flags: Sequence[bool], size: DimLike) -> list[Tensor]:
     """Index arrays for all rows, preceded by one that says which row it is."""
     from tracegrad.ops.operands import positions
@@ -177,4 +188,5 @@ RULES |= {
     "scatter_add": scatter_add,
     "solve": solve,
     "transpose": transpose,
+    "write": write,
 }

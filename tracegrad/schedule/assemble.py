@@ -103,7 +103,7 @@ class Assembler:
         self.body(loop.body)
         inner = self.levels.pop()
         if inner.statements:
-            kind = "serial" if depth or loop.closed else "parallel"
+            kind = "serial" if depth or loop.serial else "parallel"
             reduced = tuple(self.accumulators[s] for s in ending) if kind == "parallel" else ()
             written = Loop(self.table.loop_variable(depth), loop.extent, tuple(inner.statements), kind, reduced)
             self.emit(written)
@@ -222,6 +222,9 @@ class Assembler:
         checked = self.checks(statement, site)
         value = self.expression(statement.expr, site, checked)
         values = self.values(place.binding)
+        if statement.base is not None:
+            self.update(statement, value, self.index(statement.target, values, checked))
+            return
         if statement.combine:
             inner = inner_axes(statement, place)
             if not inner:
@@ -237,6 +240,14 @@ class Assembler:
         if storage is not None:
             index = self.index(tuple(statement.target[a] for a in storage.axes), values, checked)
             self.emit(Store(self.table.of(statement.var), index, register))
+
+    def update(self, statement: Statement, value: Any, index: tuple[Index | Value, ...]) -> None:
+        """Change an element of the former value's memory."""
+        name = self.table.of(statement.var)
+        if statement.combine:
+            self.emit(UpdateAt(name, index, statement.combine, value))
+        else:
+            self.emit(Store(name, index, value))
 
     def register(self, statement: Statement, value: Any, level: int) -> Name | Literal:
         if isinstance(value, (Name, Literal)):

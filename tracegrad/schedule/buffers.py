@@ -51,13 +51,15 @@ class BufferTable:
         for position, var in enumerate(self.program.inputs):
             name = self.fresh(var.name or f"x{position}")
             self.names[var] = name
+            self.owners[var] = var
             self.buffers[name] = Buffer(name, var.type.dtype, var.type.shape, "input")
         for position, var in enumerate(self.program.outputs):
             if var not in self.names:
                 name = self.fresh(var.name if _is_word(var.name) else f"out{position}")
                 self.names[var] = name
-                self.buffers[name] = Buffer(name, var.type.dtype, var.type.shape, "output")
-                self.owners[self.program.root(var)] = var
+                owner = self.owners.setdefault(self.program.memory(var), var)
+                base, role = ("", "output") if owner is var else (self.names[owner], "input")
+                self.buffers[name] = Buffer(name, var.type.dtype, var.type.shape, role, None, base)
 
     def loop_variable(self, depth: int) -> str:
         """The name of the loop variable at that depth."""
@@ -95,7 +97,7 @@ class BufferTable:
         return self.names[var]
 
     def _make(self, var: Var) -> str:
-        root = self.program.root(var)
+        root = self.program.memory(var)
         owner = self.owners.setdefault(root, root)
         name = self.fresh(var.name if _is_word(var.name) else f"b{len(self.buffers)}")
         if owner is not var:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import Any
 
@@ -12,7 +12,8 @@ from tracegrad.ir import lowering
 from tracegrad.ir.dims import DimLike
 from tracegrad.ir.graph import Graph, Node, Var
 from tracegrad.ir.index import Affine, Index, variable
-from tracegrad.schedule import matmul, views
+from tracegrad.schedule import matmul, scattered, views
+from tracegrad.schedule.inplace import arrange
 from tracegrad.schedule.live import REGIONS, has_scalars, live_nodes, needed, runs_in_python
 from tracegrad.schedule.loops import Apply, FromIndex, Literal, Value, Where
 from tracegrad.schedule.maps import ZERO, simplify_bounds, substitute, substitute_bound, variable_of
@@ -22,19 +23,20 @@ from tracegrad.schedule.statements import CallStatement, Lookup, Program, Ref, S
 from tracegrad.schedule.weights import INLINE_LIMIT, REPEATED_LIMIT, expression_weight, weight_of
 from tracegrad.schedule.widen import widen
 
+NOTHING: Mapping[int, int] = {}
 _RENAMINGS = {"cast", "astype", "positive", "identity"}  # scalar operations that are their operand in another dtype
 
 
-def build(graph: Graph) -> Program:
-    """The statements of a graph, without those that nothing needs."""
-    return Builder(graph).run()
+def build(graph: Graph, donated: Mapping[int, int] = NOTHING) -> Program:
+    """The statements of a graph, without those that nothing needs. `donated`: see `inplace.arrange`."""
+    return Builder(graph, donated).run()
 
 
 class Builder:
     """Builds the statements of one graph; `read` gives the element of a value at an index."""
 
-    def __init__(self, graph: Graph):
-        self.graph = graph
+    def __init__(self, graph: Graph, donated: Mapping[int, int] = NOTHING):
+        self.graph, self.donated = graph, donated
         self.program = Program(inputs=graph.inputs, outputs=graph.outputs)
         self.extents = self.program.extents
         self.definitions = graph.definitions()
@@ -43,6 +45,7 @@ class Builder:
         self.costs: dict[Var, int] = {}
         self.made: set[Var] = set()
         self.in_python = {node for node in graph.nodes if runs_in_python(node)}
+        self.in_place = scattered.chosen_slices(graph, donated)
         self.refs: list[Ref] = []
         self.visited: list[Node] = []
         self.memo: dict[Any, Any] = {}
@@ -59,7 +62,9 @@ class Builder:
                 copies[var] = self.output(var, tuple(copies.values()))
         self.program.outputs = tuple(copies[v] for v in self.graph.outputs)
         self.program.statements = needed(self.program)
-        return widen(self)
+        program = widen(self)
+        arrange(program, self.donated)
+        return program
 
     # ---- nodes ----------------------------------------------------------------------------------------------------
 
@@ -77,9 +82,13 @@ class Builder:
         elif isinstance(lower, lowering.Reduction):
             self.reduction(node, lower.combine)
         elif isinstance(lower, lowering.Gather):
-            self.gather(node)
+            scattered.gather(self, node)
         elif isinstance(lower, lowering.ScatterAdd):
-            self.scatter(node)
+            scattered.scatter(self, node)
+        elif isinstance(lower, lowering.Write):
+            scattered.write(self, node)
+        elif node in self.in_place:
+            scattered.write_slice(self, node)
         elif isinstance(lower, lowering.Library):
             if lower.kernel == "matmul" and matmul.as_nest(node):
                 self.product(node)
@@ -141,32 +150,6 @@ class Builder:
         reduced = frozenset(v for v in (variable_of(names[-1]),) if v)
         self.add(node.output, target, Apply(multiply, factors, dtype), order, add, reduced)
 
-    def lookups(self, arrays: Sequence[Var], index: tuple[Affine, ...], shape: Sequence[DimLike]) -> tuple[Lookup, ...]:
-        whole, order = np.dtype(np.int64), self.order(index)
-        return tuple(
-            Lookup(cast(self.read(v, index), whole), shape[axis], axis, order) for axis, v in enumerate(arrays)
-        )
-
-    def gather(self, node: Node) -> None:
-        source, *arrays = node.inputs
-        index = self.variables(node.output.type.shape)
-        depth = arrays[0].type.ndim
-        found = self.lookups(arrays, index[:depth], source.type.shape)
-        ref = Ref(self.materialised(source), (*(Value(f"@{k}") for k in range(len(arrays))), *index[depth:]))
-        self.refs.append(ref)
-        self.add(node.output, index, ref, self.order(index), lookups=found)
-
-    def scatter(self, node: Node) -> None:
-        values, *arrays = node.inputs
-        index = self.variables(values.type.shape)
-        depth = arrays[0].type.ndim
-        found = self.lookups(arrays, index[:depth], node.output.type.shape)
-        target: tuple[Index | Value, ...] = (*(Value(f"@{k}") for k in range(len(arrays))), *index[depth:])
-        expr = cast(self.read(values, index), node.output.type.dtype)
-        reduced = frozenset(v for i in index[:depth] if (v := variable_of(i)))
-        self.program.whole.add(node.output)
-        self.add(node.output, target, expr, self.order(index), "add", reduced, found)
-
     def library_call(self, node: Node, kernel: str) -> None:
         if kernel == "matmul":
             inputs, attrs = matmul.fold_transposes(node, partial(views.transposed_source, self.definitions))
@@ -207,12 +190,13 @@ class Builder:
     def add(
         self, var: Var, target: tuple[Index | Value, ...], expr: Any, natural: tuple[str, ...],
         combine: str = "", reduced: frozenset[str] = frozenset(), lookups: tuple[Lookup, ...] = (),
+        base: Var | None = None,
     ) -> None:  # fmt: skip
-        if not reduced and not any(isinstance(i, Value) for i in target):
+        if base is None and not reduced and not any(isinstance(i, Value) for i in target):
             combine = ""  # over one element
-        if not reduced and not any(isinstance(i, Value) for i in target):
-            combine = ""  # over one element
-        self.program.statements.append(self.statement(var, target, expr, natural, combine, reduced, lookups))
+        statement = self.statement(var, target, expr, natural, combine, reduced, lookups)
+        statement.base = base
+        self.program.statements.append(statement)
         self.made.add(var)
 
     def statement(
@@ -273,12 +257,15 @@ class Builder:
 
     def in_dtype(self, var: Var, dtype: np.dtype) -> Var:
         """`var` converted to a dtype, in a buffer of its own; itself where it has that dtype."""
-        if var.type.dtype == dtype:
-            return var
-        converted = Var(var.type.with_dtype(dtype), var.name)
+        return var if var.type.dtype == dtype else self.copied(var, dtype)
+
+    def copied(self, var: Var, dtype: np.dtype | None = None) -> Var:
+        """A copy of `var`, in another dtype if one is given."""
+        dtype = var.type.dtype if dtype is None else dtype
+        copy = Var(var.type.with_dtype(dtype), var.name)
         index = self.variables(var.type.shape)
-        self.add(converted, index, cast(self.read(var, index), dtype), self.order(index))
-        return converted
+        self.add(copy, index, cast(self.read(var, index), dtype), self.order(index))
+        return copy
 
     # ---- expressions ----------------------------------------------------------------------------------------------
 
@@ -296,7 +283,7 @@ class Builder:
         constant = self.program.constants.get(var)
         if constant is not None and constant.size == 1:
             return Literal(constant.item(), var.type.dtype)
-        if node is None or constant is not None or node in self.in_python:
+        if node is None or constant is not None or node in self.in_python or node in self.in_place:
             return self.ref(var, index)
         lower = node.op.lower
         if isinstance(lower, (lowering.IndexMap, lowering.Iota, lowering.Reshape)) and node not in self.visited:
@@ -391,7 +378,7 @@ class Builder:
         return self.costs[var]
 
     def _cost(self, node: Node | None) -> int:
-        if node is None or node in self.in_python:
+        if node is None or node in self.in_python or node in self.in_place:
             return 1
         lower = node.op.lower
         operands = [c if c <= INLINE_LIMIT else 1 for v in node.inputs if (c := self.costs.get(v, 1)) is not None]

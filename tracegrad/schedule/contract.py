@@ -116,6 +116,10 @@ class _Decision:
         for site in sites:
             for ref in statement.refs:
                 self.read(ref, site)
+        if statement.base is not None:
+            maker = self.forest.makers.get(self.program.root(self.program.bases[statement.var]))
+            if maker is not None:
+                self.uses.setdefault(maker, {})[Use((), (), False, True)] = None
 
     def grow(self, statement: Statement, sites: list[Site]) -> None:
         """Note what computing a statement again means: longer chains, larger nests."""
@@ -172,6 +176,7 @@ class _Decision:
             not statement.combine
             and not statement.lookups
             and statement.var not in self.program.whole
+            and not any(self.program.root(r.var) in self.program.overwritten for r in statement.refs)
             and all(u.aligned for u in foreign)
             and self.chains.get(statement, 0) < CHAIN_LIMIT
             and all(not u.path or self.sizes.get(u.path[0], 0) < 2 * NEST_LIMIT for u in foreign)
@@ -233,7 +238,7 @@ def visible(statement: Statement, place: Place, use: Use) -> bool:
     What is scattered has none, even along an axis of extent 1.
     """
     path = place.path[: place.complete]
-    if use.whole or statement.scatter or use.path[: len(path)] != path:
+    if use.whole or statement.scatter or statement.base is not None or use.path[: len(path)] != path:
         return False
     for target, loop, extent in zip(statement.target, use.loops, statement.var.type.shape, strict=True):
         name = variable_of(target)

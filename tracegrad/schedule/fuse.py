@@ -60,7 +60,8 @@ def fuse(program: Program) -> Forest:
 def _place_call(forest: Forest, call: CallStatement) -> None:
     item = CallItem(call)
     makers = [forest.makers.get(forest.program.root(v)) for v in call.inputs]
-    forest.top.add(item, [forest.places[m].items[0] for m in dict.fromkeys(makers) if m is not None])
+    before = [m for m in (*makers, *forest.program.earlier.get(call, ())) if m is not None]
+    forest.top.add(item, [forest.places[m].items[0] for m in dict.fromkeys(before)])
     forest.places[call] = Place((), {}, (item,), 0)
     for out in call.outputs:
         forest.makers[out] = call
@@ -89,13 +90,13 @@ class _Placement:
             depth = len(self.path)
             if not remaining:
                 leaf = Leaf(self.statement)
-                body.add(leaf, _items(active, depth))
+                body.add(leaf, [*_items(active, depth), *(() if depth else self.earlier())])
                 self.items.append(leaf)
                 break
             choice = self.choose(body, active, remaining)
             if choice is None:
                 loop = self.new_loop(remaining[0], depth)
-                body.add(loop, _items(active, depth))
+                body.add(loop, [*_items(active, depth), *(() if depth else self.earlier())])
                 choice = remaining[0], loop
             else:
                 body.require(choice[1], [item for item in _items(active, depth) if item is not choice[1]])
@@ -115,9 +116,19 @@ class _Placement:
                 reads.setdefault(maker, []).append(ref.index if root is ref.var else None)
         return [_Producer(m, self.forest.places[m], tuple(r)) for m, r in reads.items()]
 
+    def earlier(self) -> list[Item]:
+        """For an update, the items of the value it takes over and of everything else that reads it."""
+        if self.statement.base is None:
+            return []
+        program = self.forest.program
+        maker = self.forest.makers.get(program.root(program.bases[self.statement.var]))
+        before = [*program.earlier.get(self.statement, ()), *(() if maker is None else (maker,))]
+        return [self.forest.places[s].items[0] for s in dict.fromkeys(before)]
+
     def new_loop(self, variable: str, depth: int) -> LoopNode:
         loop = LoopNode(self.extents[variable], variable in self.small, Body(), depth)
-        loop.closed = self.statement.scatter
+        loop.closed = self.statement.scatter or self.statement.base is not None
+        loop.serial = self.statement.scatter or bool(self.statement.lookups and self.statement.base is not None)
         return loop
 
     def enter(self, variable: str, loop: LoopNode) -> None:
@@ -127,11 +138,9 @@ class _Placement:
 
     # ---- which loop to share --------------------------------------------------------------------------------------
 
-    def choose(
-        self, body: Body, active: Sequence[_Producer], remaining: Sequence[str]
-    ) -> tuple[str, LoopNode] | None:
+    def choose(self, body: Body, active: Sequence[_Producer], remaining: Sequence[str]) -> tuple[str, LoopNode] | None:
         """The variable and the loop of `body` to run it in, or None."""
-        if self.statement.scatter:
+        if self.statement.scatter or self.statement.base is not None:
             return None
         best: tuple[float, str, LoopNode] | None = None
         depth = len(self.path)
@@ -189,8 +198,8 @@ class _Placement:
         if variable in self.small and large:
             return None
         if inside:
-            gain = sum(_size(p.statement.var.type.shape) for p in inside if isinstance(p.statement, Statement))
-            if variable != remaining[0] and gain * REORDER < _size([self.extents[v] for v in remaining]):
+            gain = sum(guessed_size(p.statement.var.type.shape) for p in inside if isinstance(p.statement, Statement))
+            if variable != remaining[0] and gain * REORDER < guessed_size([self.extents[v] for v in remaining]):
                 return None
             return 1000.0 + gain + shared
         if space in loop.spaces:
@@ -225,7 +234,7 @@ def _items(active: Sequence[_Producer], depth: int) -> list[Item]:
     return list(dict.fromkeys(p.place.items[depth] for p in active))
 
 
-def _size(shape: Sequence[DimLike]) -> float:
+def guessed_size(shape: Sequence[DimLike]) -> float:
     """A number of elements, symbols guessed."""
     total = 1.0
     for d in shape:

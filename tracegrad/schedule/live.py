@@ -47,5 +47,7 @@ def needed(program: Program) -> list[Statement | CallStatement]:
         elif statement.var in wanted:
             kept.append(statement)
             wanted.update(program.root(r.var) for r in statement.refs)
+            if statement.base is not None:
+                wanted.add(program.root(statement.base))
     kept.reverse()
     return kept

@@ -201,18 +201,24 @@ class Region:
     inputs and outputs are those of one step. The Call's kernel is the node's name, its attribute is `region`.
 
     A scan may have a faster body (`plain`) that is right unless a NaN turns up in one of the outputs `suspects`; then
-    the loop has to be run again with the real one.
+    the loop has to be run again with the real one. `in_place` has the (input, output) pairs of the call for which the
+    bodies overwrite the input; the call may give both the same memory, else the input is copied first.
     """
 
     node: Node
     bodies: tuple[LoopProgram, ...]
     plain: LoopProgram | None = None
     suspects: tuple[int, ...] = ()
+    in_place: tuple[tuple[int, int], ...] = ()
 
 
 def region_of(call: Call) -> Region | None:
     """The loop or branch a call stands for; None for other kernels."""
-    region: Region | None = call.attrs.get("region")
+    return region_of_attrs(call.attrs)
+
+
+def region_of_attrs(attrs: Mapping[str, Any]) -> Region | None:
+    region: Region | None = attrs.get("region")
     return region
 
 
@@ -238,5 +244,5 @@ class LoopProgram:
 __all__ = [
     "Affine", "Apply", "Bound", "Buffer", "Call", "Cast", "Check", "Declare", "Expr", "Fill", "FromIndex", "Index",
     "Let", "Literal", "Loop", "LoopProgram", "Name", "Read", "Region", "Stmt", "Store", "Update", "UpdateAt", "Value",
-    "Where", "region_of",
+    "Where", "region_of", "region_of_attrs",
 ]  # fmt: skip

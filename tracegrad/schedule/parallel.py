@@ -48,9 +48,7 @@ def _shared(name: str, buffers: Mapping[str, Buffer]) -> bool:
     return name in buffers and buffers[name].role != "local"
 
 
-def _own_axes(
-    index: tuple[Index | Value, ...], var: str, extents: Mapping[str, DimLike]
-) -> set[tuple[int, Index]]:
+def _own_axes(index: tuple[Index | Value, ...], var: str, extents: Mapping[str, DimLike]) -> set[tuple[int, Index]]:
     """The axes along which the index differs between iterations whatever inner loops do, and the index there."""
     return {(a, i) for a, i in enumerate(index) if isinstance(i, Affine) and _separates(i, var, extents)}
 

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from types import MappingProxyType
 
 from tracegrad.ir.graph import Graph
 from tracegrad.schedule.assemble import Assembler, Nest
 from tracegrad.schedule.blocking import block_rows
 from tracegrad.schedule.buffers import BufferTable, sizes_of
-from tracegrad.schedule.build import build
+from tracegrad.schedule.build import NOTHING, build
 from tracegrad.schedule.contract import contract
 from tracegrad.schedule.fuse import fuse
 from tracegrad.schedule.loops import LoopProgram
@@ -21,9 +22,10 @@ def schedule(graph: Graph) -> LoopProgram:
     return block_rows(unroll(_rolled(graph)[0]))
 
 
-def schedule_body(graph: Graph) -> LoopProgram:
-    """The loop nests of a body, which runs many times."""
-    return block_rows(unroll(_rolled(graph)[0], repeated=True))
+def schedule_body(graph: Graph, donated: Mapping[int, int]) -> LoopProgram:
+    """The loop nests of a body, which runs many times. `donated` are the inputs that may be overwritten, each for the
+    output that then lies in its memory."""
+    return block_rows(unroll(_rolled(graph, donated)[0], repeated=True))
 
 
 def schedule_with_report(graph: Graph) -> tuple[LoopProgram, tuple[NestReport, ...]]:
@@ -35,9 +37,9 @@ def schedule_with_report(graph: Graph) -> tuple[LoopProgram, tuple[NestReport, .
     return block_rows(unroll(program)), report(program, nests)
 
 
-def _rolled(graph: Graph) -> tuple[LoopProgram, list[Nest]]:
+def _rolled(graph: Graph, donated: Mapping[int, int] = NOTHING) -> tuple[LoopProgram, list[Nest]]:
     """The program with its small loops still loops, and its nests."""
-    statements = build(graph)
+    statements = build(graph, donated)
     forest = fuse(statements)
     contraction = contract(forest)
     table = BufferTable(forest, contraction)

@@ -50,7 +50,8 @@ class Lookup:
 class Statement:
     """`var[target] = expr`, or `combine=` over the variables in `reduced`; `order` has all its loops, outermost first.
 
-    With lookups in the target it is a scatter: every loop in `reduced` may hit every element of those axes.
+    With lookups in the target it is a scatter: every loop in `reduced` may hit every element of those axes. With a
+    `base` it is an update: the value is that of `base` apart from the elements it writes.
     """
 
     var: Var
@@ -63,10 +64,11 @@ class Statement:
     reduced: frozenset[str] = frozenset()
     lookups: tuple[Lookup, ...] = ()
     weight: int = 1
+    base: Var | None = None
 
     @property
     def scatter(self) -> bool:
-        return any(isinstance(i, Value) for i in self.target)
+        return self.base is None and any(isinstance(i, Value) for i in self.target)
 
 
 @dataclass(eq=False, slots=True)
@@ -89,7 +91,8 @@ class Program:
     """Statements in an order in which they could run, with what their names mean.
 
     `extents` has the extent of every loop variable; `aliases` maps a reshaped value to the one whose memory it is;
-    `whole` are the values that need a buffer of their own in full.
+    `whole` are the values that need a buffer of their own in full. `bases` maps an updated value to the one whose
+    memory it takes over, `overwritten` are the values whose memory is, and `earlier` says what has to run before that.
     """
 
     statements: list[Statement | CallStatement] = field(default_factory=list)
@@ -97,12 +100,22 @@ class Program:
     aliases: dict[Var, Var] = field(default_factory=dict)
     constants: dict[Var, np.ndarray] = field(default_factory=dict)
     whole: set[Var] = field(default_factory=set)
+    bases: dict[Var, Var] = field(default_factory=dict)
+    overwritten: set[Var] = field(default_factory=set)
+    earlier: dict[Statement | CallStatement, list[Statement | CallStatement]] = field(default_factory=dict)
     inputs: tuple[Var, ...] = ()
     outputs: tuple[Var, ...] = ()
 
     def root(self, var: Var) -> Var:
-        """The value whose memory `var` is."""
+        """The value that `var` is, up to its dimensions."""
         return self.aliases.get(var, var)
+
+    def memory(self, var: Var) -> Var:
+        """The value whose memory `var` lies in."""
+        root = self.root(var)
+        while root in self.bases:
+            root = self.root(self.bases[root])
+        return root
 
 
 def cast(expr: Any, dtype: np.dtype) -> Any:

@@ -29,7 +29,8 @@ class Leaf:
 @dataclass(eq=False, slots=True)
 class LoopNode:
     """A loop. `axes` are the (value, axis) pairs it walks along, `spaces` the extents of what runs in it (itself and
-    inner loops), `size` the number of statements in it; `closed` loops take no further statements."""
+    inner loops), `size` the number of statements in it; `closed` loops take no further statements, `serial` ones
+    write to positions that may repeat."""
 
     extent: DimLike
     small: bool
@@ -39,6 +40,7 @@ class LoopNode:
     spaces: set[tuple[str, ...]] = field(default_factory=set)
     size: int = 0
     closed: bool = False
+    serial: bool = False
     number: int = -1
     before: int = 0
     needs: list[Item] = field(default_factory=list)

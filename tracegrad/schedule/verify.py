@@ -8,8 +8,8 @@
  4. Loop variables differ from those of the loops around them; indices and bounds use only variables of loops around.
  5. An index has one part per dimension of its buffer. Each part is in range for all iterations at which the bounds
     around it hold, as far as bounds on single variables decide it; a quotient divides by a positive number.
- 6. Every read of an output, temp or local buffer comes after a write to it; inputs and constants are never written;
-    every output is written. Local buffers are used inside loops only.
+ 6. Every read of an output, temp or local buffer comes after a write to it; inputs and constants are never written,
+    but for inputs in whose memory an output lies; every output is written. Local buffers are used inside loops only.
  7. Stored and accumulated values have the dtype of what they go to.
  8. Parallel loops are outermost. What they accumulate in is declared or filled before them and named in `reduced`;
     every other buffer they write, local ones aside, is written and read at an index that is the iteration's own.
@@ -107,12 +107,14 @@ class _Verifier:
         self.buffers = {b.name: b for b in program.buffers}
         self.defined: set[str] = set()
         self.writes: set[str] = set()
+        lying = {self.root(name) for name in program.outputs if name in self.buffers}
+        self.overwritten = lying & set(program.inputs)
 
     def root(self, name: str) -> str:
         return self.buffers[name].alias or name
 
     def written(self, name: str) -> bool:
-        return self.root(name) in self.writes
+        return self.root(name) in self.writes or self.root(name) in self.overwritten
 
     def head(self) -> Iterator[str]:
         if len(self.buffers) != len(self.program.buffers):
@@ -208,7 +210,7 @@ class _Verifier:
             yield f"there is no buffer {buffer}"
             return
         role = self.buffers[buffer].role
-        if role in ("input", "constant"):
+        if role in ("input", "constant") and self.root(buffer) not in self.overwritten:
             yield f"{buffer} is {role} and cannot be written"
         if role == "local" and not scope.depth:
             yield f"the local buffer {buffer} is used outside all loops"

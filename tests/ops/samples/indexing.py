@@ -60,6 +60,26 @@ def _write_sources() -> list[Sample]:
     return [Sample(_indices(places), {"shape": shape[: len(places)]}) for shape, places in PLACES]
 
 
+def _writes() -> list[Sample]:
+    def sample(shape: tuple, value: tuple, places: list, axes: tuple, start: tuple, step: tuple, add: bool) -> Sample:
+        attrs = {"axes": axes, "start": start, "step": step, "add": add}
+        return Sample((values(shape), values(value, seed=1), *_indices(places)), attrs)
+
+    whole = {"start": (0, 0), "step": (1, 1)}
+    kinds = {"axes": (0,), "start": (0,), "step": (1,)}
+    return [
+        sample((5,), (), [-2], (0,), (0,), (1,), False), sample((5,), (4,), [[3, 0, 3, -1]], (0,), (0,), (1,), True),
+        sample((4, 3), (), [1, -1], (0, 1), (0, 0), (1, 1), False),
+        sample((4, 3), (4,), [2], (1,), *whole.values(), True),
+        sample((4, 6), (2,), [1], (0,), (0, 5), (1, -3), False), sample((6, 4), (2, 3), [], (), (1, 0), (4, 1), True),
+        sample((6, 4), (2, 3), [], (), (5, 1), (-2, 1), False), sample((3, 2, 4), (2, 2), [[2, 0], [1, 3]], (0, 2),
+        (0, 0, 0), (1, 1, 1), True), sample((0, 3), (0, 3), [[]], (0,), (0, 0), (1, 1), True),
+        Sample((np.arange(6), np.array(7), *_indices([4], np.uint8)), {**kinds, "add": False}),
+        Sample((np.arange(6) > 2, np.array(True), *_indices([1])), {**kinds, "add": False}),
+        Sample((values((3,)) + 1j * values((3,), seed=1), np.array(2j), *_indices([1])), {**kinds, "add": True}),
+    ]  # fmt: skip
+
+
 def _replacements() -> list[Sample]:
     x, y = values((2, 3)), values((3,), seed=1)
     never = np.zeros((2, 3), bool)
@@ -76,4 +96,5 @@ SAMPLES: dict[str, Callable[[], list[Sample]]] = {
     "nonzero": _nonzeros,
     "write_source": _write_sources,
     "replaced": _replacements,
+    "write": _writes,
 }

@@ -1,0 +1,102 @@
+"""Writing to computed positions: an array after `x[i, 2:9] = value`, or `+=`, as a value of its own.
+
+The schedule does it in place where nobody reads the old array any more, so a write costs what it writes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from tracegrad.errors import TracegradIndexError
+from tracegrad.function import Operation
+from tracegrad.ir import lowering
+from tracegrad.ir.dims import DimLike
+from tracegrad.ir.types import Type
+from tracegrad.ops.cotangent import zeros
+from tracegrad.ops.gather import Gather
+from tracegrad.ops.operands import operand
+from tracegrad.ops.shape import transpose
+from tracegrad.ops.slicing import slices, take_slice
+
+Shape = tuple[DimLike, ...]
+MOST_INDICES = 8  # `saves` names inputs by one digit
+
+
+class Write(Operation):
+    """x with a region replaced by `value`, or increased by it (`add`: repeated positions add up).
+
+    Axis `axes[k]` of x is indexed by the integer array `indices[k]`, all of one shape; every other axis `a` by
+    `start[a] + step[a] * j`. `value` has the dimensions of the index arrays, then those of the other axes in order.
+    Positions that are replaced must be distinct. Negative ones count from the end; raises TracegradIndexError where
+    one is out of range.
+    """
+
+    name = "write"
+    lower = lowering.Write()
+    saves = ("23456789", "23456789")
+
+    @staticmethod
+    def forward(
+        x: np.ndarray, value: np.ndarray, *indices: np.ndarray, axes: tuple[int, ...], start: Shape,
+        step: tuple[int, ...], add: bool,
+    ) -> np.ndarray:  # fmt: skip
+        out = np.array(x)
+        region = _front(out, np.shape(value), indices, axes, start, step)
+        try:
+            if add:
+                np.add.at(region, indices or (...,), value)
+            else:
+                region[indices or (...,)] = value
+        except IndexError as error:
+            raise TracegradIndexError(str(error), fix="keep positions between -size and size - 1") from None
+        return out
+
+    @staticmethod
+    def infer(x: Type, value: Type, *indices: Type, **attrs: Any) -> Type:
+        return x.with_shape(x.shape)
+
+    @staticmethod
+    def backward(ctx: Any, g: Any) -> tuple[Any, ...]:
+        attrs, value, indices = ctx.attrs, ctx.types[1], ctx.inputs[2:]
+        needs = ctx.needs_input_grad
+        of_x = of_value = None
+        if needs[0]:
+            of_x = g if attrs["add"] else Write.apply(g, zeros(value.with_dtype(g.dtype)), *indices, **attrs)
+        if needs[1]:
+            of_value = read_region(g, value.shape, indices, attrs["axes"], attrs["start"], attrs["step"])
+        return (of_x, of_value, *(None for _ in indices))
+
+
+def _front(
+    x: np.ndarray, value: Shape, indices: Sequence[Any], axes: Sequence[int], start: Shape, step: Sequence[int]
+) -> np.ndarray:
+    """A view of the region with the indexed axes in front."""
+    rest = [a for a in range(x.ndim) if a not in axes]
+    size = _sizes(x.shape, value, indices, axes)
+    cut = x[slices([0 if a in axes else b for a, b in enumerate(start)], size, step)]  # type: ignore[misc, arg-type]
+    return cut.transpose((*axes, *rest))
+
+
+def _sizes(shape: Shape, value: Shape, indices: Sequence[Any], axes: Sequence[int]) -> Shape:
+    """How many elements of each axis the region has, before the index arrays choose."""
+    count = np.ndim(indices[0]) if indices else 0
+    rest = iter(value[count:])
+    return tuple(d if a in axes else next(rest) for a, d in enumerate(shape))
+
+
+def read_region(
+    x: Any, value: Shape, indices: Sequence[Any], axes: tuple[int, ...], start: Shape, step: tuple[int, ...]
+) -> Any:
+    """The elements of x that `Write` with these attributes writes to a value of that shape."""
+    indices = [operand(i) for i in indices]
+    count = indices[0].ndim if indices else 0
+    rest = iter(value[count:])
+    size = tuple(d if a in axes else next(rest) for a, d in enumerate(x.shape))
+    region = take_slice(x, start, size, step)
+    if not indices:
+        return region
+    order = (*axes, *(a for a in range(x.ndim) if a not in axes))
+    return Gather.apply(transpose(region, order), *indices)
