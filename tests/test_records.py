@@ -108,3 +108,27 @@ def test_patterns():
     match Point(3, 4.0):
         case Point(x, y):
             assert (x, y) == (3, 4.0)
+
+
+@record(frozen=False)
+class Counter:
+    """Not frozen: its fields change, and it equals itself alone."""
+
+    name: str
+    hits: list = dataclasses.field(default_factory=list)
+    total: int = dataclasses.field(init=False, default=0)
+
+    def __post_init__(self):
+        self.hits.append(self.name)
+
+
+def test_records_that_are_not_frozen():
+    first, second = Counter("a"), Counter("a")
+    first.total += 2
+    assert (first.total, first.hits, second.total) == (2, ["a"], 0)
+    assert first != second and len({first, second}) == 2
+    assert repr(first) == "Counter(name='a', hits=['a'], total=2)"
+    with pytest.raises(AttributeError):
+        first.missing = 1
+    copied = copy.copy(first)
+    assert (copied.name, copied.total) == ("a", 2) and copied.hits is first.hits

@@ -1,6 +1,6 @@
-"""Frozen dataclasses with slots that cost little to define.
+"""Dataclasses with slots that cost little to define, frozen unless said.
 
-`dataclasses.dataclass` compiles six methods of a frozen class when it is defined. The compiler has some eighty such
+`dataclasses.dataclass` compiles six methods of a frozen class when it is defined. The compiler has some hundred such
 classes, and defining them took longer than all else in its import. A record has the same fields, methods and errors
 (`dataclasses.replace`, `fields` and `is_dataclass` know it too), but of its methods only `__init__` is compiled, and
 that when the first instance is made.
@@ -21,16 +21,17 @@ def record(cls: Class) -> Class: ...
 
 
 @overload
-def record(*, eq: bool = True) -> Callable[[Class], Class]: ...
+def record(*, eq: bool = True, frozen: bool = True) -> Callable[[Class], Class]: ...
 
 
 @dataclass_transform(frozen_default=True, field_specifiers=(dataclasses.field,))
-def record(cls: Any = None, *, eq: bool = True) -> Any:
-    """The class as `dataclass(frozen=True, slots=True, eq=eq)` makes it."""
-    return (lambda c: _make(c, eq)) if cls is None else _make(cls, eq)
+def record(cls: Any = None, *, eq: bool = True, frozen: bool = True) -> Any:
+    """The class as `dataclass(frozen=frozen, slots=True, eq=eq)` makes it; one that is not frozen is its own equal
+    alone."""
+    return (lambda c: _make(c, eq and frozen, frozen)) if cls is None else _make(cls, eq, frozen)
 
 
-def _make(cls: type, eq: bool) -> type:
+def _make(cls: type, eq: bool, frozen: bool) -> type:
     if cls.__doc__ is None:
         cls.__doc__ = cls.__name__  # else dataclass writes a signature, at some expense
     described = dataclasses.dataclass(init=False, repr=False, eq=False)(cls)
@@ -44,8 +45,9 @@ def _make(cls: type, eq: bool) -> type:
         "__init__": _first_init,
         "__repr__": _repr,
     }
-    body |= {"__setattr__": _setattr}
-    body |= {"__delattr__": _delattr, "__reduce__": _reduce}
+    body["__reduce__"] = _reduce
+    if frozen:
+        body |= {"__setattr__": _setattr, "__delattr__": _delattr}
     if eq:
         body |= _comparison([f.name for f in fields if f.compare])
     made = type(cls)(cls.__name__, cls.__bases__, body)
@@ -84,13 +86,16 @@ def _compile_init(cls: type) -> Any:
             parameters.append(name)
         if field.default is not dataclasses.MISSING:
             scope[f"_default_{name}"] = field.default
-            parameters[-1] += f"=_default_{name}"
+            if field.init:
+                parameters[-1] += f"=_default_{name}"
+            else:
+                lines.append(f"    {name} = _default_{name}")
         elif field.default_factory is not dataclasses.MISSING:
             scope[f"_make_{name}"] = field.default_factory
             if field.init:
                 parameters[-1] += "=_absent"
             lines.append(f"    {name} = _make_{name}()" + (f" if {name} is _absent else {name}" if field.init else ""))
-        if field.init or field.default_factory is not dataclasses.MISSING:
+        if field.init or field.default is not dataclasses.MISSING or field.default_factory is not dataclasses.MISSING:
             lines.append(f"    _set(self, {name!r}, {name})")
     if hasattr(cls, "__post_init__"):
         lines.append("    self.__post_init__()")

@@ -6,8 +6,6 @@ BLAS is column-major, so C = A B is computed as Cᵀ = Bᵀ Aᵀ.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import llvmlite.ir as ir
 import numpy as np
 
@@ -31,12 +29,13 @@ from tracegrad.emit.llvm import (
     value_type,
 )
 from tracegrad.ir.dims import DimLike, product
+from tracegrad.records import record
 from tracegrad.schedule.loops import Buffer, Call
 
 INLINE = 4096  # products of at most this many multiplications are loops
 
 
-@dataclass(frozen=True)
+@record
 class Product:
     """The sizes of a (batched) product, whether operands are stored transposed, and the batch shapes."""
 

@@ -7,7 +7,7 @@ that are never alive together share a slot. Slot sizes may be symbolic, so offse
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import TypeAlias
 
 import llvmlite.ir as ir
@@ -18,13 +18,14 @@ from tracegrad.emit.nests import is_stack
 from tracegrad.emit.parallel import MAX_CHUNKS, may_be_parallel, reduced_buffers
 from tracegrad.emit.scratch import scratch_key, scratch_size
 from tracegrad.ir.dims import DimLike, product
+from tracegrad.records import record
 from tracegrad.schedule.loops import Buffer, Call, Loop, Stmt
 
 ALIGNMENT = 64
 Key: TypeAlias = "str | tuple[int, str]"  # a buffer's name, or (identity of a loop, name of its array accumulator)
 
 
-@dataclass
+@record(frozen=False)
 class Slot:
     """Memory that several things use one after the other: as large as the largest of them."""
 
@@ -32,7 +33,7 @@ class Slot:
     free_after: int = -1
 
 
-@dataclass
+@record(frozen=False)
 class Workspace:
     """Which slot each thing lies in."""
 

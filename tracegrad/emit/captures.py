@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 
+from tracegrad.records import record
 from tracegrad.schedule.loops import (
     Apply,
     Call,
@@ -26,7 +26,7 @@ from tracegrad.schedule.loops import (
 )
 
 
-@dataclass(frozen=True)
+@record
 class Captures:
     """Names in order of appearance: buffers touched, outer scalars read, outer accumulators updated."""
 

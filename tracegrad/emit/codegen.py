@@ -12,11 +12,12 @@ import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import llvmlite.binding as llvm
 from llvmlite.binding.module import ModuleRef
+
+from tracegrad.records import record
 
 if TYPE_CHECKING:
     import llvmlite.ir as ir
@@ -34,7 +35,7 @@ class Stages(dict[str, float]):
         self[name] = self.get(name, 0.0) + time.perf_counter() - start
 
 
-@dataclass(frozen=True)
+@record
 class Machine:
     """The processor programs are compiled for: this one."""
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import TypeAlias
 
 import llvmlite.ir as ir
@@ -19,6 +19,7 @@ from tracegrad.emit.reductions import Accumulator, SumPlan, plan_sums
 from tracegrad.emit.scalars import apply
 from tracegrad.emit.sizes import Sizes
 from tracegrad.ir.index import Affine, Bound, Index
+from tracegrad.records import record
 from tracegrad.schedule.loops import (
     Apply,
     Buffer,
@@ -39,7 +40,7 @@ from tracegrad.schedule.loops import (
 Make: TypeAlias = Callable[[], ir.Value]
 
 
-@dataclass
+@record(frozen=False)
 class Unit:
     """What the functions of one program share."""
 
@@ -88,7 +89,7 @@ class Unit:
         return made
 
 
-@dataclass(frozen=True)
+@record
 class HostSite:
     """One call into Python: the buffers it is given and gives, and where the symbols of their sizes stand."""
 

@@ -10,12 +10,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 
 import llvmlite.ir as ir
 import numpy as np
 
 from tracegrad.emit.llvm import F64, I1, SUM, alloca, constant, intrinsic, load_word, store_word, value_type
+from tracegrad.records import record
 from tracegrad.schedule.loops import Check, Declare, Loop, Stmt, Update
 
 BLOCK = 512  # in vector registers, of 16 to 64 partial sums each
@@ -161,7 +162,7 @@ class Accumulator:
             b.store(b.fadd(error, load_word(b, state, 1, F64)), self._error)
 
 
-@dataclass
+@record(frozen=False)
 class SumPlan:
     """Where sums are cut into blocks: by Loop, the length of a strip and the accumulators that end a block after it.
 

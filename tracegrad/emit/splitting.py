@@ -8,12 +8,12 @@ breakpoints close to each other (the edges of a stencil, of a pad) runs a copy o
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Sequence
-from dataclasses import dataclass
 from typing import TypeAlias
 
 from tracegrad.emit.captures import expressions, walk
 from tracegrad.ir.dims import DimLike
 from tracegrad.ir.index import Affine, Bound
+from tracegrad.records import record
 from tracegrad.schedule.loops import Loop, Read, Stmt, Where
 
 NEAR = 8  # breakpoints this close together are one edge
@@ -21,7 +21,7 @@ SMALL = 16  # a loop this short is left to LLVM, which unrolls it and folds its 
 MAX_SEGMENTS = 4
 
 
-@dataclass(frozen=True)
+@record
 class Breakpoint:
     """A loop index at which a bound changes: its truth below `at` and from `at` on (None: not known from here)."""
 
@@ -31,7 +31,7 @@ class Breakpoint:
     above: bool | None
 
 
-@dataclass(frozen=True)
+@record
 class Segment:
     """The part of a range from the largest of `lower` to the smallest of `upper`, with the truth of some bounds."""
 

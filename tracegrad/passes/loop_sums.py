@@ -16,7 +16,7 @@ the array is long. The order of additions changes as in any other matrix product
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
 from tracegrad.ir.dims import DimLike, product
@@ -31,6 +31,7 @@ from tracegrad.ops.loops.scan import body_parts, parts, stacked
 from tracegrad.ops.shape import Reshape, Transpose
 from tracegrad.passes.adjoint import constants_met
 from tracegrad.passes.bodies import in_bodies
+from tracegrad.records import record
 from tracegrad.state import setting
 from tracegrad.tensor import Tensor
 from tracegrad.trace.tracer import Trace
@@ -69,7 +70,7 @@ def loop_sums(graph: Graph) -> Graph:
     return graph.with_nodes(nodes, tuple(image.get(v, v) for v in graph.outputs))
 
 
-@dataclass
+@record(frozen=False)
 class _Part:
     """One summand of each step: `chain` of a value, or of a product or scatter of `factors` that the loop keeps."""
 
@@ -79,7 +80,7 @@ class _Part:
     node: Node | None = None
 
 
-@dataclass
+@record(frozen=False)
 class _Plan:
     """A scan's sums, by position among the carries, and the parts they are made of."""
 

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -21,12 +20,13 @@ from tracegrad.ir.graph import NO_ATTRS, Graph, Location, Node, Var
 from tracegrad.ir.lowering import Elementwise
 from tracegrad.ir.types import Type
 from tracegrad.passes.fold import LIMIT, constant_node, constant_value, fold_node
+from tracegrad.records import record
 
 RowFunction = Callable[["Rewriter", Node], "Var | None"]
 ELEMENTWISE = "elementwise"  # stands for every operation whose loop meaning is an elementwise one
 
 
-@dataclass(frozen=True)
+@record
 class Row:
     """One rewrite. `apply` gets the node and returns the value to use in place of its output, or None.
 
@@ -193,4 +193,3 @@ def rewrite(graph: Graph, rows: Sequence[Row]) -> tuple[Graph, Counter[str]]:
         return graph, rewriter.fired
     outputs = tuple(image.get(v, v) for v in graph.outputs)
     return graph.with_nodes(tuple(rewriter.nodes), outputs), rewriter.fired
-

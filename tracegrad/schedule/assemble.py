@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
 import numpy as np
@@ -40,7 +40,7 @@ from tracegrad.schedule.statements import CallStatement, Ref, Statement
 from tracegrad.schedule.tree import Body, CallItem, Leaf, LoopNode, Place
 
 
-@dataclass(eq=False, slots=True)
+@record(frozen=False)
 class _Level:
     """One body while it is written: its statements so far and the registers defined in it."""
 

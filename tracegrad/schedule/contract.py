@@ -8,7 +8,7 @@ the first, so that all uses of a value are known, those by recomputed consumers 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from tracegrad.ir.dims import DimLike, product
 from tracegrad.records import record
@@ -56,7 +56,7 @@ class Storage:
     role: str  # "local", "temp" or "output"
 
 
-@dataclass(eq=False, slots=True)
+@record(frozen=False)
 class Contraction:
     """`storage` has the values that are stored, `live` the statements that run in their own place."""
 

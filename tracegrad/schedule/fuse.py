@@ -9,11 +9,12 @@ Statements over the same space, or over the same axes of a matrix, also share lo
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from tracegrad.ir.dims import DimLike
 from tracegrad.ir.graph import Var
 from tracegrad.ir.index import Affine, Index
+from tracegrad.records import record
 from tracegrad.schedule.loops import Value
 from tracegrad.schedule.maps import variable_of
 from tracegrad.schedule.order import small_loops
@@ -26,7 +27,7 @@ REORDER = 16  # another loop order than its own is worth it for a producer at le
 GUESS = 1000  # the size a symbol stands for where sizes are compared
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class _Producer:
     """A statement that is read, and at which indices (None: as a whole, other dimensions)."""
 
@@ -35,7 +36,7 @@ class _Producer:
     reads: tuple[tuple[Index | Value, ...] | None, ...]
 
 
-@dataclass(eq=False, slots=True)
+@record(frozen=False)
 class Forest:
     """The nests of a program, and where each statement went."""
 

@@ -7,7 +7,7 @@ inputs and constants stand as `Ref`s; views have been composed into their index 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -46,7 +46,7 @@ class Lookup:
     variables: tuple[str, ...]
 
 
-@dataclass(eq=False, slots=True)
+@record(frozen=False)
 class Statement:
     """`var[target] = expr`, or `combine=` over the variables in `reduced`; `order` has all its loops, outermost first.
 
@@ -71,7 +71,7 @@ class Statement:
         return self.base is None and any(isinstance(i, Value) for i in self.target)
 
 
-@dataclass(eq=False, slots=True)
+@record(frozen=False)
 class CallStatement:
     """A library kernel that reads whole buffers and defines whole buffers."""
 
@@ -86,7 +86,7 @@ class CallStatement:
         return (self.node,)
 
 
-@dataclass(eq=False, slots=True)
+@record(frozen=False)
 class Program:
     """Statements in an order in which they could run, with what their names mean.
 

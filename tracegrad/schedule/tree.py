@@ -8,15 +8,16 @@ before it, so that "may this statement join that loop?" only asks whether one of
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import TypeAlias
 
 from tracegrad.ir.dims import DimLike
 from tracegrad.ir.graph import Var
+from tracegrad.records import record
 from tracegrad.schedule.statements import CallStatement, Statement
 
 
-@dataclass(eq=False, slots=True)
+@record(frozen=False)
 class Leaf:
     """A statement in one iteration of the surrounding loops."""
 
@@ -26,7 +27,7 @@ class Leaf:
     needs: list[Item] = field(default_factory=list)
 
 
-@dataclass(eq=False, slots=True)
+@record(frozen=False)
 class LoopNode:
     """A loop. `axes` are the (value, axis) pairs it walks along, `spaces` the extents of what runs in it (itself and
     inner loops), `size` the number of statements in it; `closed` loops take no further statements, `serial` ones
@@ -46,7 +47,7 @@ class LoopNode:
     needs: list[Item] = field(default_factory=list)
 
 
-@dataclass(eq=False, slots=True)
+@record(frozen=False)
 class CallItem:
     statement: CallStatement
     number: int = -1
@@ -57,7 +58,7 @@ class CallItem:
 Item: TypeAlias = Leaf | LoopNode | CallItem
 
 
-@dataclass(eq=False, slots=True)
+@record(frozen=False)
 class Body:
     """`items` in the order of their making; `loops` those of them that are loops, by extent; `numbered` how many of
     them are loops or calls, which have a number (their bit)."""
@@ -112,7 +113,7 @@ def union(items: Iterable[Item]) -> int:
     return bits
 
 
-@dataclass(eq=False, slots=True)
+@record(frozen=False)
 class Place:
     """Where a statement runs: its loops, outermost first, the loop of each of its variables, and its item at each
     level (`items[d]` stands in the body inside `path[:d]`). Complete after `path[complete:]` have ended."""
