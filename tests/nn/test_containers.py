@@ -20,6 +20,16 @@ def test_sequential_calls_one_after_the_other():
     check_module(net, x[:2])
 
 
+def test_what_replaces_a_layer_or_parameter_keeps_its_place():
+    net = nn.Sequential(nn.Linear(3, 4), nn.ReLU(), nn.Linear(4, 2))
+    net[1], net[0].weight = nn.Tanh(), nn.Parameter(np.ones((4, 3)))
+    assert [type(m) for m in net] == [nn.Linear, nn.Tanh, nn.Linear]
+    assert [name for name, _ in net.named_parameters()] == ["0.weight", "0.bias", "2.weight", "2.bias"]
+    hidden = np.tanh(np.full(4, 3.0) + net[0].bias.detach().numpy())
+    expected = hidden @ net[2].weight.detach().numpy().T + net[2].bias.detach().numpy()
+    np.testing.assert_allclose(net(tg.ones(3)).detach().numpy(), expected)
+
+
 def test_sequential_as_a_list():
     a, b, c = nn.ReLU(), nn.Tanh(), nn.Sigmoid()
     net = nn.Sequential(a, b)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable
 from typing import Any
 
@@ -263,3 +264,22 @@ def test_memory_shared_by_distinct_objects_is_refused():
     with pytest.raises(TypeError, match="shares memory"):
         tg.grad(lambda x, y: two(y, x).sum())(a, a)
     assert a.tolist() == [1.0, 2.0] and t._array.tolist() == [1.0, 2.0]
+
+
+def test_gradients_through_a_loop_are_plain_numbers_afterwards():
+    w = tg.tensor([0.5, 2.0], requires_grad=True)
+
+    def step(x):
+        w.grad = None
+        tg.scan(lambda c, _: (c * w, None), x, None, length=2)[0].sum().backward()
+        with tg.no_grad():
+            w.grad.mul_(2.0)
+        return (w.grad * x).sum()
+
+    x = np.array([1.0, 3.0])
+    expected = 4 * w.detach().numpy() * x  # of w² x by w, doubled
+    for enter in (contextlib.nullcontext, tg.eager):
+        with enter():
+            tg.jit(step)(x)
+            np.testing.assert_allclose(w.grad.numpy(), expected)
+            np.testing.assert_allclose(np.asarray(tg.grad(step)(x)), expected)

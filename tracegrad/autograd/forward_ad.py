@@ -15,6 +15,7 @@ import numpy as np
 
 from tracegrad import tree
 from tracegrad.autograd.modes import modes
+from tracegrad.autograd.spent import spend
 from tracegrad.autograd.views import alias
 from tracegrad.errors import AutogradError, BackwardNotImplementedError, DTypeError, ShapeError, UnsupportedError
 from tracegrad.ir.types import Type
@@ -220,6 +221,7 @@ def _transposed(
             return result, [None] * len(results)
         dummies = [Tensor(np.zeros(r.shape, r.dtype), requires_grad=True) for r in outputs]
         variables = {i: operands[i] for i in given}
+        spend([*dummies, *(v for v in variables.values() if v.is_leaf)])
         try:
             pulled = grad(outputs, list(variables.values()), dummies, create_graph=True, allow_unused=True)
         except (AutogradError, BackwardNotImplementedError) as error:

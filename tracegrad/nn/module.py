@@ -61,7 +61,7 @@ class Module:
         if isinstance(value, Parameter):
             if "_parameters" not in slots:
                 raise ModuleAttributeError("cannot assign parameters before Module.__init__() call")
-            self._forget(name)
+            self._forget(name, self._parameters)
             self.register_parameter(name, value)
         elif "_parameters" in slots and name in self._parameters:
             if value is not None:
@@ -73,7 +73,7 @@ class Module:
         elif isinstance(value, Module):
             if "_modules" not in slots:
                 raise ModuleAttributeError("cannot assign module before Module.__init__() call")
-            self._forget(name)
+            self._forget(name, self._modules)
             self._modules[name] = value
         elif "_modules" in slots and name in self._modules:
             if value is not None:
@@ -90,9 +90,11 @@ class Module:
         else:
             super().__setattr__(name, value)
 
-    def _forget(self, name: str) -> None:
+    def _forget(self, name: str, kept: dict[str, Any]) -> None:
+        """Take a name out of all tables but one, where what replaces it keeps its place in the order."""
         for table in (self.__dict__, self._parameters, self._buffers, self._modules):
-            table.pop(name, None)
+            if table is not kept:
+                table.pop(name, None)
         self._non_persistent.discard(name)
 
     def __getattr__(self, name: str) -> Any:

@@ -217,9 +217,13 @@ def _as_returned(
         if isinstance(value, Tensor):
             value, stop = next(tensors)
             if value.type.inexact and (stop or not state.grad_enabled):
-                value = trace.emit(StopGradient, (value._var,), (value.type,), NO_ATTRS, (), None)[0]
+                value = _stopped(trace, value)
         returned.append(value)
     return tuple(returned) if isinstance(result, tuple) else returned[0]
+
+
+def _stopped(trace: Trace, value: Tensor) -> Tensor:
+    return trace.emit(StopGradient, (trace.lift(value),), (value.type,), NO_ATTRS, (), None)[0]
 
 
 def _host_call(cls: Any, trace: Trace, arguments: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Any:
@@ -274,8 +278,10 @@ class SymbolicNode(BackwardNode):
                 out._requires_grad, out._grad_fn, out._output_nr = True, self, position
             outputs.append(out)
         grads = self.node.op.backward_symbolic(self.node, inputs, tuple(outputs), self.needs_input_grad, cotangents)
+        if not state.grad_enabled:  # the gradients are plain numbers to whatever is differentiated around them
+            return tuple(g if g is None else _stopped(trace, g) for g in grads)
         n_outputs = sum(p is not None for p in _layout(self.node))
-        if state.grad_enabled and any(g is not None for g in cotangents[n_outputs:]):
+        if any(g is not None for g in cotangents[n_outputs:]):
             grads = tuple(g if g is None else _end_of_the_road(g, self.sources) for g in grads)
         return grads
 

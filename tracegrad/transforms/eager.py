@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from tracegrad import tree
+from tracegrad.autograd.forward_ad import carries, without_history
+from tracegrad.autograd.spent import reaches_others, spend
 from tracegrad.state import setting, state
 from tracegrad.tensor import Tensor
 from tracegrad.transforms.record import Output, call_user
@@ -39,8 +41,11 @@ def to_plain(leaf: Any) -> Any:
 
 
 def plain_unless_linked(leaf: Any) -> Any:
-    """Plain, but for a Tensor that a captured one gave a history."""
-    return leaf if isinstance(leaf, Tensor) and leaf.requires_grad else to_plain(leaf)
+    """Plain, but for a Tensor that a captured one gave a history or a tangent."""
+    if not isinstance(leaf, Tensor) or (leaf.requires_grad and reaches_others(leaf, ())):
+        return leaf
+    leaf = without_history(leaf)
+    return leaf if state.dual is not None and carries((leaf,)) else to_plain(leaf)
 
 
 def eager_value_and_grad(transform: GradientFunction, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
@@ -73,31 +78,14 @@ def eager_value_and_grad(transform: GradientFunction, args: tuple[Any, ...], kwa
         )  # fmt: skip
     else:
         grads = tuple(Tensor._wrap(np.zeros(w.shape, w.dtype)) for w in wanted)
+    spend(w for w in wanted if w.is_leaf)
     if state.dual is not None and not outer_graph:
-        from tracegrad.autograd.forward_ad import without_history
-
         flat, grads = list(map(without_history, flat)), tuple(map(without_history, grads))
     elif not call.tensors and not outer_graph:
         flat, grads = [to_plain(leaf) for leaf in flat], tuple(map(to_plain, grads))
     elif not outer_graph:
         flat = [leaf.detach() if isinstance(leaf, Tensor) else leaf for leaf in flat]
     return transform._output(call.spec, args).build(output, [*flat, *grads])
-
-
-def reaches_others(value: Tensor, wanted: list[Tensor]) -> bool:
-    """Whether the history of `value` reaches leaves besides `wanted`: then the gradient is itself differentiable."""
-    inner = {id(w) for w in wanted if w.is_leaf}
-    stack, seen = [value.grad_fn], set()
-    while stack:
-        node = stack.pop()
-        if node is None or id(node) in seen:
-            continue
-        seen.add(id(node))
-        variable = getattr(node, "variable", None)
-        if variable is not None and id(variable) not in inner:
-            return True
-        stack.extend(successor for successor, _ in node.next_functions)
-    return False
 
 
 def _independent(call: Call, position: int) -> Tensor:

@@ -163,8 +163,9 @@ class VjpFunction(TransformedFunction):
 def eager_vjp(function: Callable[..., Any], args: tuple[Any, ...], has_aux: bool) -> tuple[Any, ...]:
     """The same operation by operation: the pullback goes through the recorded graph, which it keeps."""
     from tracegrad.autograd.api import grad
-    from tracegrad.autograd.forward_ad import same_value
-    from tracegrad.transforms.eager import as_eager, plain_unless_linked, to_plain
+    from tracegrad.autograd.forward_ad import same_value, without_history
+    from tracegrad.autograd.spent import reaches_others, spend
+    from tracegrad.transforms.eager import as_eager, plain_unless_linked
 
     leaves, primals = tree.flatten(args)
     tensors = any(isinstance(leaf, Tensor) for leaf in leaves)
@@ -176,11 +177,19 @@ def eager_vjp(function: Callable[..., Any], args: tuple[Any, ...], has_aux: bool
             variables[i]._requires_grad = True
     if not variables:
         raise nothing_varies()
+
+    outer = state.grad_enabled
+
+    def shown(leaf: Any) -> Any:
+        return leaf if tensors else plain_unless_linked(leaf if outer else without_history(leaf))
+
     with setting(grad_enabled=True):
         result = function(*tree.unflatten(primals, leaves))
     value, *aux = result if has_aux else (result,)
     outputs, spec = tree.flatten(value)
-    convert = (lambda leaf: leaf) if tensors or state.dual is not None else plain_unless_linked
+    spend(v for v in variables.values() if v.is_leaf)
+    reached = outer and any(isinstance(r, Tensor) and reaches_others(r, ()) for r in outputs)
+    linked = tensors or state.dual is not None or reached
 
     def pull(cotangent: Any) -> tuple[Any, ...]:
         given, given_spec = tree.flatten(cotangent)
@@ -195,16 +204,15 @@ def eager_vjp(function: Callable[..., Any], args: tuple[Any, ...], has_aux: bool
         found: Any = [None] * len(variables)
         if pairs:
             roots, seeds = zip(*pairs, strict=True)
-            linked = tensors or state.dual is not None
-            found = grad(roots, list(variables.values()), seeds, True, linked, allow_unused=True)
+            further = linked or (state.grad_enabled and any(g.requires_grad for g in seeds))
+            found = grad(roots, list(variables.values()), seeds, True, further, allow_unused=True)
         by_leaf = dict(zip(variables, found, strict=True))
         grads = [
-            convert(as_tensor(np.zeros(v.shape, v.dtype)) if by_leaf[i] is None else by_leaf[i])
+            shown(as_tensor(np.zeros(v.shape, v.dtype)) if by_leaf[i] is None else by_leaf[i])
             if v is not None
             else None
             for i, v in ((i, variables.get(i)) for i in range(primals.num_leaves))
         ]
         return tuple(tree.unflatten(primals, grads))
 
-    shown = tree.map_leaves(lambda leaf: leaf if tensors else to_plain(leaf), value)
-    return (shown, pull, *(tree.map_leaves(to_plain, a) if not tensors else a for a in aux))
+    return (tree.map_leaves(shown, value), pull, *(tree.map_leaves(shown, a) for a in aux))
