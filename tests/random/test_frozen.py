@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import random
+import subprocess
+import sys
 from collections.abc import Callable
 
 import numpy as np
@@ -119,3 +122,24 @@ def test_eager_mode_draws_as_ever():
         first = tg.jit(uses_np_random)(np.ones(3))
         np.random.seed(0)
         np.testing.assert_array_equal(first, np.ones(3) * np.random.rand())
+
+
+FIRST_USE = """
+import sys
+import numpy as np
+import pytest
+import tracegrad as tg
+from tracegrad.errors import FrozenRandomError
+
+assert "numpy.random" not in sys.modules  # NumPy imports it when it is first asked for
+tg.grad(lambda x: np.sum(x * x))(np.ones(3))
+assert "numpy.random" not in sys.modules
+with pytest.raises(FrozenRandomError, match="global random state"):
+    tg.grad(lambda x: np.sum(x * np.random.rand(312)))(np.ones(312))  # as many words as the state has
+"""
+
+
+def test_a_generator_that_is_first_used_while_tracing():
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
+    done = subprocess.run([sys.executable, "-c", FIRST_USE], env=environment, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr

@@ -7,6 +7,7 @@ written as `@name` and looked up in an environment when it is read.
 from __future__ import annotations
 
 import ast
+import functools
 import math
 import re
 from collections.abc import Mapping
@@ -95,20 +96,26 @@ def _format_nan(number: Any) -> str:
     return f"nan({int(bits):#x})"
 
 
-# ---- reading ----
+# ---- reading: the patterns are compiled when they are first used, since printing needs none ----
 
-_SPACE = re.compile(r"(?:\s+|#[^\n]*)*")
+_SPACE = r"(?:\s+|#[^\n]*)*"
 _DTYPES = "|".join(sorted(DTYPE_NAMES, key=len, reverse=True))
-TYPE = re.compile(rf"(?:{_DTYPES})\*?\[[^\]]*\]")
-NAME = re.compile(r"[A-Za-z_][\w.]*")
-STRING = re.compile(r"'(?:[^'\\\n]|\\.)*'|\"(?:[^\"\\\n]|\\.)*\"")
-_COMPLEX = re.compile(r"complex\(")
-_FLOAT = re.compile(r"-?(?:\d+\.\d*(?:e[+-]?\d+)?|\d+e[+-]?\d+|inf\b|nan\b(?:\(0x[0-9a-f]+\))?)")
-_INTEGER = re.compile(r"-?\d+(?![\w.*+-])")
-_WORD = re.compile(r"\.\.\.|[A-Za-z_]\w*(?![\w*+(-])")
-_SCALAR = re.compile(rf"({_DTYPES})<")
-_REFERENCE = re.compile(r"@(\w+)")
-_DIM = re.compile(r"-?(?:\d+\*)?[A-Za-z_]\w*")
+TYPE = rf"(?:{_DTYPES})\*?\[[^\]]*\]"
+NAME = r"[A-Za-z_][\w.]*"
+STRING = r"'(?:[^'\\\n]|\\.)*'|\"(?:[^\"\\\n]|\\.)*\""
+_COMPLEX = r"complex\("
+_FLOAT = r"-?(?:\d+\.\d*(?:e[+-]?\d+)?|\d+e[+-]?\d+|inf\b|nan\b(?:\(0x[0-9a-f]+\))?)"
+_INTEGER = r"-?\d+(?![\w.*+-])"
+_WORD = r"\.\.\.|[A-Za-z_]\w*(?![\w*+(-])"
+_SCALAR = rf"({_DTYPES})<"
+_REFERENCE = r"@(\w+)"
+_DIM = r"-?(?:\d+\*)?[A-Za-z_]\w*"
+
+
+@functools.cache
+def compiled(pattern: str) -> re.Pattern[str]:
+    """The pattern, ready to be matched."""
+    return re.compile(pattern)
 
 
 class Scanner:
@@ -119,12 +126,12 @@ class Scanner:
         self.skip()
 
     def skip(self) -> None:
-        match = _SPACE.match(self.text, self.position)
+        match = compiled(_SPACE).match(self.text, self.position)
         self.position = match.end() if match else self.position
 
-    def take(self, pattern: re.Pattern[str]) -> re.Match[str] | None:
+    def take(self, pattern: str) -> re.Match[str] | None:
         """The match of `pattern` here, which is then behind the position; None if there is none."""
-        match = pattern.match(self.text, self.position)
+        match = compiled(pattern).match(self.text, self.position)
         if match is not None:
             self.position = match.end()
             self.skip()
@@ -175,11 +182,11 @@ class Scanner:
         if self.accept("slice("):
             return slice(*self.sequence(")"))
         for pattern, kind in ((_COMPLEX, complex), (_FLOAT, float)):
-            if pattern.match(self.text, self.position):
+            if compiled(pattern).match(self.text, self.position):
                 return self._number(np.dtype(kind)).item()
         if match := self.take(_INTEGER):
             return int(match.group())
-        match = _WORD.match(self.text, self.position)
+        match = compiled(_WORD).match(self.text, self.position)
         if match is not None and match.group() in _WORDS:
             self.take(_WORD)
             return _WORDS[match.group()]

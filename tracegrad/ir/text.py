@@ -19,11 +19,11 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from tracegrad.ir.graph import NO_ATTRS, Graph, Node, Var
-from tracegrad.ir.literals import NAME, STRING, TYPE, Scanner, format_value
+from tracegrad.ir.literals import NAME, STRING, TYPE, Scanner, compiled, format_value
 from tracegrad.ir.types import parse_type
 
 _INDENT = "  "
-_VAR = re.compile(r"%(\w+)")
+_VAR = r"%(\w+)"
 
 Line = tuple[str, "Node | Graph | None"]
 
@@ -42,7 +42,7 @@ def print_lines(graph: Graph, environment: dict[str, Any], locations: bool = Tru
     names = _Names(graph)
     inputs = ", ".join(f"{names[v]}: {v.type}" for v in graph.inputs)
     outputs = ", ".join(names[v] for v in graph.outputs)
-    title = graph.name if NAME.fullmatch(graph.name) else repr(graph.name)
+    title = graph.name if compiled(NAME).fullmatch(graph.name) else repr(graph.name)
     yield f"{indent}graph {title}({inputs}) -> ({outputs}) {{", graph
     for node in graph.nodes:
         results = ", ".join(f"{names[v]}: {v.type}" for v in node.outputs)
@@ -123,7 +123,8 @@ class _Operations:
 def _graph(scanner: Scanner, operations: _Operations) -> Graph:
     if not scanner.accept("graph "):
         raise scanner.error("expected 'graph'")
-    name = scanner.value() if STRING.match(scanner.text, scanner.position) else _take(scanner, NAME, "a name").group()
+    quoted = compiled(STRING).match(scanner.text, scanner.position)
+    name = scanner.value() if quoted else _take(scanner, NAME, "a name").group()
     values: dict[str, Var] = {}
     scanner.expect("(")
     inputs = _definitions(scanner, values, ")")
@@ -205,7 +206,7 @@ def _known(scanner: Scanner, values: dict[str, Var], name: str) -> Var:
     return values[name]
 
 
-def _take(scanner: Scanner, pattern: re.Pattern[str], what: str) -> re.Match[str]:
+def _take(scanner: Scanner, pattern: str, what: str) -> re.Match[str]:
     match = scanner.take(pattern)
     if match is None:
         raise scanner.error(f"expected {what}")

@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import dis
 import random
+import sys
 import threading
 import warnings
 from collections.abc import Callable, Iterator, Sequence
@@ -21,6 +22,7 @@ from tracegrad.errors import FrozenRandomError
 from tracegrad.ir.graph import Location
 from tracegrad.trace.environment import Environment
 
+_NUMPY = "numpy.random"  # which NumPy imports when it is first asked for
 _FIX = (
     "draw with tg.random (tg.rand, tg.random.normal, tg.random.bernoulli, …), which gives fresh numbers in each call, "
     "or draw outside and pass the numbers as an argument"
@@ -31,12 +33,25 @@ _FIX = (
 def random_numbers_watched(function: Callable[..., Any], static: Sequence[Any] = ()) -> Iterator[None]:
     """Raise FrozenRandomError after the block if it used a generator other than tracegrad's."""
     environment = Environment(function, static)
-    sources = [np.random.mtrand._rand, random, *environment.generators]
+    sources = [random, *environment.generators]
+    numpy_loaded = _NUMPY in sys.modules
+    if numpy_loaded:
+        sources.append(np.random.mtrand._rand)
     before = [_state(source) for source in sources]
     yield
     for source, former in zip(sources, before, strict=True):
         if not _same(_state(source), former):
             _report(source, function, environment)
+    if not numpy_loaded and _NUMPY in sys.modules and _has_drawn(np.random.mtrand._rand):
+        _report(np.random.mtrand._rand, function, environment)
+
+
+def _has_drawn(source: Any) -> bool:
+    """Whether a generator that was seeded by the system has been used, or seeded again. The first word of such a state
+    is the same for every seed, and is replaced when all words have been used."""
+    state, fresh = (_state(s) for s in (source, np.random.RandomState()))
+    position, new = state["state"], fresh["state"]
+    return (position["pos"], position["key"][0], state["has_gauss"]) != (new["pos"], new["key"][0], fresh["has_gauss"])
 
 
 def _state(source: Any) -> Any:
