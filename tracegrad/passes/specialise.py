@@ -213,10 +213,11 @@ def _hoisted(node: Node) -> tuple[list[Node], Node]:
 
 
 def _factors(body: Graph, still: Mapping[Var, Node | None]) -> set[Node]:
-    """Views that products in the loop read, which have to be copied for that: once is enough."""
+    """Views that products and gathers in the loop read, which have to be copied for that: once is enough."""
     definitions = body.definitions()
     pending = [v for n in body.nodes if n.name == "matmul" for v in n.inputs]
-    found = set()
+    read = (definitions.get(n.inputs[0]) for n in body.nodes if n.name == "gather")
+    found = {n for n in read if n is not None and isinstance(n.op.lower, _VIEWS) and n.output in still}
     while pending:
         var = pending.pop()
         maker = definitions.get(var)
