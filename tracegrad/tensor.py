@@ -12,6 +12,7 @@ import numpy as np
 
 from tracegrad.errors import AutogradError
 from tracegrad.ir.graph import Var
+from tracegrad.ir.sizes import active
 from tracegrad.ir.types import Type
 
 if TYPE_CHECKING:
@@ -116,15 +117,21 @@ class Tensor:
 
     @property
     def shape(self) -> tuple[int, ...]:
-        return self._var.type.shape if self._array is None else self._array.shape  # type: ignore[return-value]
+        if self._array is not None:
+            return self._array.shape
+        shape, sizes = self._var.type.shape, active.sizes
+        return shape if sizes is None else sizes.wrap(shape)  # type: ignore[return-value]
 
     @property
     def ndim(self) -> int:
-        return len(self.shape)
+        return len(self._var.type.shape) if self._array is None else self._array.ndim
 
     @property
     def size(self) -> int:
-        return self._var.type.size if self._array is None else self._array.size  # type: ignore[return-value]
+        if self._array is not None:
+            return self._array.size
+        size, sizes = self._var.type.size, active.sizes
+        return size if sizes is None else sizes.size(size)  # type: ignore[return-value]
 
     def _value(self) -> np.ndarray:
         """The numbers: the array itself, or for a traced Tensor what the trace computes for it."""

@@ -58,9 +58,7 @@ def dimension(size: DimLike) -> Any:
     """A size as a number: an int as it is; a symbolic one as a traced value, which counts as a Python int."""
     if isinstance(size, int):
         return size
-    from tracegrad.ops.reduction import sum as tensor_sum
-
-    return PythonNumber.apply(tensor_sum(full((size,), 1, np.int64)))
+    return PythonNumber.apply(reshape(_iota_from(size, 1, np.int64), ()))
 
 
 def constant(value: np.ndarray) -> Tensor:
@@ -176,14 +174,15 @@ def arange(
                 fix="multiply a range of fixed size: start + step * tg.arange(n)",
             )
     if isinstance(stop, Dim):
-        return _iota(stop - start, start, dtype)
+        return _iota_from(start, stop - start, dtype)
     return _wanted(constant(np.arange(start, stop, step, dtype)), requires_grad)
 
 
-def _iota(size: DimLike, start: Any, dtype: Any) -> Tensor:
-    """start, start + 1, … in a trace whose sizes are symbolic."""
+def _iota_from(start: Any, size: DimLike, dtype: Any) -> Tensor:
+    """start, start + 1, … (`size` numbers) in a trace whose sizes are symbolic."""
     wanted = np.dtype(np.int64 if dtype is None else dtype)
-    return state.trace.apply(Iota, (), {"shape": (size,), "axis": 0, "start": start, "step": 1, "dtype": wanted})
+    attrs = {"shape": (size,), "axis": 0, "start": start, "step": 1, "dtype": wanted}
+    return state.trace.apply(Iota, (), attrs)  # type: ignore[union-attr, no-any-return]
 
 
 @implements(np.linspace)
@@ -221,7 +220,7 @@ def _ramp(count: DimLike, spaces: DimLike, dtype: np.dtype) -> Any:
     """0, 1/spaces, 2/spaces, … (count numbers)."""
     if isinstance(count, int):
         return np.arange(count).astype(dtype) / (spaces or 1)
-    return _iota(count, 0, dtype) / dimension(spaces)
+    return _iota_from(0, count, dtype) / dimension(spaces)
 
 
 @implements(np.eye)

@@ -9,13 +9,16 @@ import numpy as np
 
 from tracegrad.errors import ArgumentError, UnsupportedError
 from tracegrad.ir.dims import Dim, DimLike
+from tracegrad.ir.sizes import Size, active, plain
 from tracegrad.state import state
 from tracegrad.tensor import Tensor, check_array
 
 
 def operand(x: Any) -> Any:
     """A Tensor or ndarray as it is; numbers and nested lists of numbers as an ndarray, as NumPy reads them."""
-    return x if isinstance(x, (Tensor, np.ndarray)) else check_array(np.asarray(x))
+    if isinstance(x, (Tensor, np.ndarray)):
+        return x
+    return x.number if isinstance(x, Size) else check_array(np.asarray(x))
 
 
 def lifted(x: Any) -> Any:
@@ -64,14 +67,22 @@ def static_integers(values: Any) -> tuple[DimLike, ...]:
 
 
 def known_non_negative(dim: DimLike) -> bool:
-    """Whether `dim >= 0` for all values of its symbols, as far as its coefficients show."""
+    """Whether `dim >= 0` for all its symbols may be, as far as coefficients show; else whether it is so in this call,
+    and then in all that the trace serves."""
+    if active.sizes is not None:
+        return active.sizes.non_negative(plain(dim))
     return dim >= 0 if isinstance(dim, int) else all(coefficient >= 0 for _, coefficient in dim.terms)
 
 
 def assume_non_negative(dim: DimLike) -> bool:
-    """Whether `dim >= 0`. A symbolic one is taken to be so: the trace then holds only for calls in which it is."""
+    """Whether `dim >= 0`: for a symbolic one in this call, and the trace then holds for calls in which it is alike.
+
+    Where the sizes of the call are not known, it is taken to be so.
+    """
     if isinstance(dim, int):
         return dim >= 0
+    if active.sizes is not None:
+        return active.sizes.non_negative(plain(dim))
     if state.trace is not None and not known_non_negative(dim):
         state.trace.assumptions.add(dim)
     return True

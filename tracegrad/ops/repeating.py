@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from tracegrad.errors import ShapeError
+from tracegrad.errors import ShapeError, UnsupportedError
 from tracegrad.function import Operation
 from tracegrad.ir.dims import DimLike
 from tracegrad.ir.types import Type
@@ -116,8 +116,8 @@ def _roll_axis(x: Any, by: DimLike, axis: int) -> Any:
     if by == 0:
         return x
     cut = -by if isinstance(by, int) and by < 0 else size - by
-    assume_non_negative(cut)
-    assume_non_negative(size - cut)
+    if not assume_non_negative(cut) or not assume_non_negative(size - cut):
+        raise UnsupportedError("a roll by more than an axis of symbolic size has", fix="compile for fixed sizes")
     return concatenate([slice_axis(x, axis, cut, size - cut), slice_axis(x, axis, 0, cut)], axis)
 
 

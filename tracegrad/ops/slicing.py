@@ -159,20 +159,26 @@ def slice_bounds(wanted: slice, dim: DimLike) -> tuple[DimLike, DimLike, int]:
         return (taken.start if len(taken) else 0), len(taken), step
     if step == 0:
         raise ValueError("slice step cannot be zero")
-    first = _within(bounds[0], dim, 0 if step > 0 else dim - 1)
-    last = _within(bounds[1], dim, dim if step > 0 else -1)
+    limits = (0, dim) if step > 0 else (-1, dim - 1)
+    first = _within(bounds[0], dim, limits, limits[step < 0])
+    last = _within(bounds[1], dim, limits, limits[step > 0])
     distance = last - first if step > 0 else first - last
-    assume_non_negative(distance)
+    if not assume_non_negative(distance):
+        return 0, 0, step
     return first, (distance + (abs(step) - 1)) // abs(step), step
 
 
-def _within(bound: DimLike | None, dim: DimLike, default: DimLike) -> DimLike:
+def _within(bound: DimLike | None, dim: DimLike, limits: tuple[DimLike, DimLike], default: DimLike) -> DimLike:
+    """A bound of a slice as a position between the limits."""
     if bound is None:
         return default
-    position = bound + dim if isinstance(bound, int) and bound < 0 else bound
-    assume_non_negative(position)
-    assume_non_negative(dim - position)
-    return position
+    if isinstance(bound, int):
+        position = bound + dim if bound < 0 else bound
+    else:
+        position = bound if assume_non_negative(bound) else bound + dim
+    if not assume_non_negative(position - limits[0]):
+        return limits[0]
+    return position if assume_non_negative(limits[1] - position) else limits[1]
 
 
 def take_slice(x: Any, start: Shape, size: Shape, step: tuple[int, ...]) -> Any:

@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 
 from tracegrad.errors import ArgumentError, AutogradError, LeavesFunctionBody, LeavesTraceError, user_location
+from tracegrad.ir.sizes import Size
 from tracegrad.state import state
 from tracegrad.tensor import Tensor
 
@@ -184,6 +185,8 @@ def length(x: Tensor) -> int:
 def int_size(size: Any, what: str) -> int:
     if isinstance(size, int):
         return size
+    if isinstance(size, Size):
+        return operator.index(size)
     raise ArgumentError(
         f"{what} of an axis whose size {size} is symbolic here", fix="use x.shape[0], which stays symbolic"
     )

@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from tracegrad.ir.dims import Dim
 from tracegrad.ir.graph import Graph, Node, Var
 from tracegrad.ir.interpret import run_node
 from tracegrad.ops.constant import Constant
@@ -48,7 +49,7 @@ def fold_node(node: Node, constants: dict[Var, Any]) -> tuple[Node, ...] | None:
             return None
     if node.op.name in _SYMBOLIC:
         return None
-    if node.bodies or not is_pure(node):
+    if node.bodies or not is_pure(node) or any(has_symbols(a) for a in node.attrs.values()):
         return None
     if not all(isinstance(size := v.type.size, int) and size <= LIMIT for v in node.outputs):
         return None
@@ -59,6 +60,11 @@ def fold_node(node: Node, constants: dict[Var, Any]) -> tuple[Node, ...] | None:
     except (ArithmeticError, ValueError, IndexError, TypeError):
         return None
     return tuple(constant_node(var, result, node) for var, result in zip(node.outputs, results, strict=True))
+
+
+def has_symbols(attribute: Any) -> bool:
+    """Whether the value of an attribute differs with the sizes of a call."""
+    return isinstance(attribute, Dim) or (type(attribute) is tuple and any(map(has_symbols, attribute)))
 
 
 def constant_node(var: Var, value: Any, origin: Node | None = None) -> Node:

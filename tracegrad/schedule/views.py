@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from tracegrad.ir import lowering
-from tracegrad.ir.dims import DimLike, product
+from tracegrad.ir.dims import Dim, DimLike, product
 from tracegrad.ir.graph import Node, Var
 from tracegrad.ir.index import Affine, Index, Piece, variable
 from tracegrad.schedule.loops import Apply, FromIndex, Literal
@@ -26,9 +26,9 @@ def pieces_of(node: Node, lower: lowering.IndexMap) -> tuple[Piece, ...]:
 def iota(node: Node, index: Sequence[Index]) -> Any:
     """`start + step * i` along the node's axis, computed in the dtype of the numbers and then cast."""
     dtype = node.output.type.dtype
-    start, step = np.asarray(node.attrs["start"]).item(), np.asarray(node.attrs["step"]).item()
+    start, step = (a if isinstance(a, Dim) else np.asarray(a).item() for a in map(node.attrs.get, ("start", "step")))
     i = index[node.attrs["axis"]]
-    whole = isinstance(start, int) and isinstance(step, int)
+    whole = isinstance(start, (int, Dim)) and isinstance(step, int)
     if whole and isinstance(i, Affine):
         return cast(FromIndex(i * step + start, np.dtype(np.int64)), dtype)
     compute = np.dtype(np.int64 if whole else np.float64)

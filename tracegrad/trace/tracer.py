@@ -18,6 +18,7 @@ from tracegrad.function import Operation, link
 from tracegrad.ir.dims import DimLike
 from tracegrad.ir.graph import NO_ATTRS, Graph, Location, Node, Var
 from tracegrad.ir.interpret import run_node
+from tracegrad.ir.sizes import Size, plain_attributes, values_now
 from tracegrad.ir.types import Type
 from tracegrad.ops.constant import Constant
 from tracegrad.ops.hooked import with_hooks
@@ -84,6 +85,8 @@ class Trace:
             return self._constant(np.asarray(value), (type(value), repr(value)), weak=True)
         if isinstance(value, np.ndarray) and value.ndim:
             return self._capture(value)
+        if isinstance(value, Size):
+            return self.lift(value.number)
         array = check_array(np.asarray(value))
         if array.ndim:
             return self._capture(array)
@@ -150,6 +153,7 @@ class Trace:
     ) -> tuple[Tensor, ...]:
         """Record one node and return Tensors for its outputs."""
         outputs = tuple(map(Var, types))
+        attrs = plain_attributes(attrs)
         self._record(Node(op, inputs, outputs, attrs, bodies, location))
         return tuple(Tensor._traced(self, out) for out in outputs)
 
@@ -157,6 +161,7 @@ class Trace:
         """Record a built-in operation on Tensors, arrays and numbers."""
         args = tuple(self.memory.own(a) if isinstance(a, Tensor) else a for a in args)
         inputs = tuple(map(self.lift, args))
+        attrs = plain_attributes(attrs)
         inferred = op.infer(*(v.type for v in inputs), **attrs)
         several = type(inferred) is tuple
         types = inferred if several else (inferred,)
@@ -195,7 +200,8 @@ class Trace:
             if missing:
                 stack.extend(missing)
                 continue
-            for out, result in zip(node.outputs, run_node(node, [values[v] for v in node.inputs]), strict=True):
+            results = run_node(node, [values[v] for v in node.inputs], values_now())
+            for out, result in zip(node.outputs, results, strict=True):
                 values[out] = result
         return values[var]
 

@@ -8,8 +8,15 @@ from typing import Any
 import numpy as np
 
 from tracegrad.autograd.node import BackwardNode, edge_of
-from tracegrad.errors import AutogradError
-from tracegrad.ir.graph import Graph, Var
+from tracegrad.errors import AutogradError, ShapeError, TracegradError
+from tracegrad.ir.dims import Dim, symbol
+from tracegrad.ir.graph import Graph, Node, Var
+from tracegrad.ir.interpret import bind
+from tracegrad.ir.sizes import LEAST, Sizes, dims_of, symbols_given, symbols_used, with_sizes
+from tracegrad.ir.types import Type
+from tracegrad.ops.constant import Constant
+from tracegrad.ops.creation import dimension
+from tracegrad.ops.shape import BroadcastTo
 from tracegrad.passes.adjoint import active_values, adjoint_and_arrivals
 from tracegrad.passes.purity import is_pure
 from tracegrad.state import state
@@ -27,26 +34,60 @@ class GraphFunction:
     def __init__(self, graph: Graph):
         self.graph = graph
         self.plain: Program | None = None
-        self._derived: dict[tuple[int, ...], _Derivative] = {}
+        self.symbolic = any(isinstance(d, Dim) for v in graph.inputs for d in v.type.shape)
+        self._derived: dict[tuple[int, ...], list[tuple[_Derivative, Sizes]]] = {}
 
     def programs(self) -> list[Program]:
         """What has been compiled so far."""
         found = [] if self.plain is None else [self.plain]
-        for derivative in self._derived.values():
+        for derivative, _ in (pair for kept in self._derived.values() for pair in kept):
             found += [derivative.forward, derivative.backward]
         return found
+
+    def prepare(self, inputs: Sequence[Any]) -> None:
+        """Compile what a call with these inputs needs first."""
+        wrt = tuple(i for i, x in enumerate(inputs) if isinstance(x, Tensor) and x.requires_grad)
+        if wrt and state.grad_enabled:
+            self._derivative(wrt, inputs).forward.stage("executable")
+        else:
+            self._plain().stage("executable")
+
+    def _plain(self) -> Program:
+        if self.plain is None:
+            self.plain = Program(self.graph)
+        return self.plain
 
     def __call__(self, inputs: Sequence[Any]) -> tuple[Any, ...]:
         """Results as Tensors, linked to the inputs that require a gradient."""
         wrt = tuple(i for i, x in enumerate(inputs) if isinstance(x, Tensor) and x.requires_grad)
         if not wrt or not state.grad_enabled:
-            if self.plain is None:
-                self.plain = Program(self.graph)
-            return tuple(Tensor._wrap(np.asarray(r)) for r in self.plain(*inputs))
-        derivative = self._derived.get(wrt)
-        if derivative is None:
-            derivative = self._derived[wrt] = _Derivative(self.graph, wrt)
-        return derivative.apply(inputs)
+            return tuple(Tensor._wrap(np.asarray(r)) for r in self._plain()(*inputs))
+        return self._derivative(wrt, inputs).apply(inputs)
+
+    def _derivative(self, wrt: tuple[int, ...], inputs: Sequence[Any]) -> _Derivative:
+        """The derivative for these inputs: with the sizes symbolic that they are in the graph, where that is possible.
+
+        What it takes for granted about them is tested in later calls.
+        """
+        kept = self._derived.setdefault(wrt, [])
+        values = bind(self.graph, [_array(x) for x in inputs]) if self.symbolic else {}
+        for derivative, sizes in kept:
+            if sizes.serve(values):
+                return derivative
+        sizes = Sizes(values, dimension)
+        try:
+            with sizes.known():
+                derivative = _Derivative(self.graph, wrt)
+            if not all(sizes.require(dim, LEAST) for dim in dims_of([derivative.joint])):
+                raise ShapeError("an axis is too short to be symbolic")
+        except (TracegradError, TypeError):
+            if not values:
+                raise
+            sizes = Sizes(values, dimension)
+            sizes.consumed.update(values)
+            derivative = _Derivative(with_sizes(self.graph, values), wrt)
+        kept.append((derivative, sizes))
+        return derivative
 
 
 class _Derivative:
@@ -138,6 +179,10 @@ class GraphBackward(BackwardNode):
             self.inputs = self.residuals = ()
 
 
+def _array(value: Any) -> Any:
+    return value._array if isinstance(value, Tensor) else value
+
+
 def _modified(what: str, found: int, expected: int) -> AutogradError:
     return AutogradError(
         "one of the variables needed for gradient computation has been modified by an inplace operation: "
@@ -161,9 +206,23 @@ def split(primal: Graph, joint: Graph) -> tuple[Graph, Graph, tuple[Var, ...]]:
         for v in (*primal.inputs, *(o for node in primal.nodes for o in node.outputs))
         if v in needed and v not in local
     )
-    forward = Graph(primal.inputs, primal.nodes, (*primal.outputs, *residuals), primal.name)
     backward = Graph((*residuals, *seeds), (*constants, *adjoint_nodes), grads, f"{primal.name}_backward")
-    return forward, backward, residuals
+    unknown = symbols_used(backward) - symbols_given(backward)
+    if not unknown:
+        forward = Graph(primal.inputs, primal.nodes, (*primal.outputs, *residuals), primal.name)
+        return forward, backward, residuals
+    carrier, nodes = _carrier(sorted(unknown))
+    residuals = (*residuals, carrier)
+    forward = Graph(primal.inputs, (*primal.nodes, *nodes), (*primal.outputs, *residuals), primal.name)
+    return forward, Graph((*residuals, *seeds), backward.nodes, grads, backward.name), residuals
+
+
+def _carrier(names: Sequence[str]) -> tuple[Var, tuple[Node, ...]]:
+    """A residual without elements that has the symbols as sizes, for a backward that no other residual tells them."""
+    zero = Var(Type(np.dtype(bool)))
+    carrier = Var(Type(zero.type.dtype, (*map(symbol, names), 0)))
+    constant = Node(Constant, (), (zero,), {"value": np.zeros((), bool), "weak": False})
+    return carrier, (constant, Node(BroadcastTo, (zero,), (carrier,), {"shape": carrier.type.shape}))
 
 
 def _live(nodes: Sequence[Any], outputs: Sequence[Var]) -> set[Var]:

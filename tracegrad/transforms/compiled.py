@@ -5,11 +5,14 @@ from __future__ import annotations
 import functools
 import warnings
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from tracegrad.errors import ArgumentError
+from tracegrad.ir.sizes import Sizes
+from tracegrad.ops.creation import dimension
 from tracegrad.state import state
 from tracegrad.tensor import Tensor
 from tracegrad.trace.environment import Environment
@@ -18,7 +21,8 @@ from tracegrad.transforms.eager import run_undecorated
 from tracegrad.transforms.effects import SpentHistory
 from tracegrad.transforms.program import Program, run_results
 from tracegrad.transforms.record import Recording, record
-from tracegrad.transforms.signature import Call, leaf_type, read_call
+from tracegrad.transforms.signature import Call, read_call
+from tracegrad.transforms.sizes import Conditions, Family, Shapes, TooShort, conditions, other_sizes, refined, values_of
 
 if TYPE_CHECKING:
     from tracegrad.transforms.gradient import GradientOutput
@@ -47,9 +51,13 @@ class Entry:
         if depends_on_contents(recording, self.environment):
             self.environment.watch_contents()
         self.calls = 0
+        self.sizes: Conditions | None = None  # for a recording with symbolic sizes, what they must be
+        self.fast: Callable[..., Any] | None = None
 
     def holds(self, call: Call) -> bool:
-        """Whether everything outside the arguments is as the recording found it."""
+        """Whether the sizes are those it serves, and everything outside the arguments is as the recording found it."""
+        if self.sizes is not None and not self.sizes.holds(call.shapes()):
+            return False
         effects = self.recording.effects
         return self.environment.holds() and (effects.none or effects.hold(call.leaves))
 
@@ -113,7 +121,7 @@ def depends_on_contents(recording: Recording, environment: Environment) -> bool:
 class CompiledFunction:
     """A function that is recorded and compiled at its first call with arguments of a new kind."""
 
-    def __init__(self, function: Callable[..., Any]):
+    def __init__(self, function: Callable[..., Any], dynamic: bool | None = None):
         if not callable(function):
             raise ArgumentError(
                 f"a function is needed here, not a {type(function).__name__}",
@@ -121,12 +129,15 @@ class CompiledFunction:
             )
         functools.update_wrapper(self, function, updated=())
         self.function = function
+        self.dynamic = dynamic
         self.entries: dict[tuple[Any, ...], list[Entry]] = {}
+        self.families: dict[tuple[Any, ...], Family] = {}
         self.recompiles: list[str] = []
         self.warned = False
         self.last: Entry | None = None
         self.fast: Callable[..., Any] | None = None
-        self.fast_arity = 0
+        self.former: Callable[..., Any] | None = None  # the fast path before that, for calls that alternate
+        self.fast_arity = self.former_arity = 0
 
     kind = "jit"
 
@@ -144,6 +155,11 @@ class CompiledFunction:
             result = fast(*args)
             if result is not MISS:
                 return result
+        former = self.former
+        if former is not None and not kwargs and len(args) == self.former_arity:
+            result = former(*args)
+            if result is not MISS:
+                return result
         return self._call(args, kwargs)
 
     def _call(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
@@ -152,39 +168,108 @@ class CompiledFunction:
         if state.eager or state.dual is not None:
             return self._eager(args, kwargs)
         call = read_call(args, kwargs)
-        entries = self.entries.setdefault(call.key, [])
-        for position, entry in enumerate(entries):
-            if not entry.holds(call):
-                continue
-            held, result = entry.run(call)
-            if held:
-                if position:
-                    entries.insert(0, entries.pop(position))
-                if entry is not self.last:
-                    self._prepare(entry, call)
-                return result
-        if len(entries) >= MAX_PROGRAMS_PER_SIGNATURE:
-            return self._give_up(args, kwargs)
-        self._note_recompile(entries, call)
-        entry = self._compile(call, args, kwargs)
-        entries.insert(0, entry)
+        key = call.family()
+        family = self.families.setdefault(key, Family(self.dynamic))
+        groups = [self.entries.get(call.key, []), *(self.entries[key, p] for p in family.patterns)]
+        for entries in groups:
+            for position, entry in enumerate(entries):
+                if not entry.holds(call):
+                    continue
+                held, result = entry.run(call)
+                if held:
+                    if position:
+                        entries.insert(0, entries.pop(position))
+                    if entry is not self.last:
+                        self._prepare(entry, call)
+                    return result
+        return self._new(call, key, args, kwargs)
+
+    def _new(self, call: Call, key: tuple[Any, ...], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        """Record and compile for a call that nothing serves: for other sizes too, or for those it has."""
+        family, shapes = self.families[key], call.shapes()
+        pattern = family.pattern(shapes)
+        if len(self.entries.get((key, pattern), ())) >= MAX_PROGRAMS_PER_SIGNATURE:
+            pattern = None
+        entry, why = (None, "") if pattern is None else self._for_many_sizes(call, key, pattern, args, kwargs)
+        if entry is None:
+            entries = self.entries.setdefault(call.key, [])
+            if len(entries) >= MAX_PROGRAMS_PER_SIGNATURE:
+                return self._give_up(args, kwargs)
+            self._note_recompile(entries, call, family, why)
+            entry = self._compile(call, args, kwargs)
+            entries.insert(0, entry)
         held, result = entry.run(call)
         assert held, "a guard failed on the very call it was recorded from"
+        family.note(shapes)
         self._prepare(entry, call)
         return result
+
+    def _for_many_sizes(
+        self, call: Call, key: tuple[Any, ...], pattern: Shapes | None, args: tuple[Any, ...], kwargs: dict[str, Any]
+    ) -> tuple[Entry | None, str]:
+        """An entry with symbolic sizes, or None and why there is none.
+
+        Where the recording needs some sizes to be numbers, or two of them to be equal, it is made again with fewer
+        symbols. Whatever fails here is tried again with the sizes of the call, which then raise their own errors.
+        """
+        family, shapes = self.families[key], call.shapes()
+        uses: list[str] = []
+        while pattern is not None:
+            sizes = Sizes(values_of(pattern, shapes), dimension)
+            try:
+                with sizes.known():
+                    entry = self._compile(replace(call, pattern=pattern), args, kwargs)
+                fewer = refined(pattern, sizes)
+                if fewer == pattern:
+                    program = entry.program
+                    graphs = [program.graph] if isinstance(program, GraphFunction) else [program.stage("adjoint")]
+                    entry.sizes = conditions(pattern, sizes, graphs)
+                    if isinstance(program, Program):
+                        program.stage("executable")
+                    else:
+                        program.prepare(entry.recording.inputs(call.leaves, entry.dynamic))
+                    break
+            except TooShort as error:
+                return None, error.message
+            except Exception as error:
+                family.refuse(pattern, None)
+                return None, f"symbolic sizes failed ({type(error).__name__}: {getattr(error, 'message', error)})"
+            uses += sizes.uses
+            if sizes.consumed:
+                family.refuse(pattern, fewer)
+            pattern = fewer
+        if pattern is None:
+            return None, "Python uses a size " + (
+                "; ".join(dict.fromkeys(uses)) or "in a comparison, where it is equal"
+            )
+        group = self.entries.setdefault((key, pattern), [])
+        self._note_recompile(group, call, family, "", pattern)
+        if pattern not in family.patterns:
+            family.patterns.insert(0, pattern)
+        group.insert(0, entry)
+        return entry, ""
 
     def _prepare(self, entry: Entry, call: Call) -> None:
         """Make `entry` the one that is tried first, by the fast path where it has one."""
         from tracegrad.transforms.fast import fast_path
 
-        self.last, self.fast, self.fast_arity = entry, fast_path(entry, call), len(call.spec.children()[0].children())
+        if entry.fast is None:
+            entry.fast = fast_path(entry, call)
+        self.former, self.former_arity = self.fast, self.fast_arity
+        self.last, self.fast, self.fast_arity = entry, entry.fast, len(call.spec.children()[0].children())
 
-    def _note_recompile(self, entries: list[Entry], call: Call) -> None:
+    def _note_recompile(
+        self, entries: list[Entry], call: Call, family: Family, why: str, pattern: Shapes | None = None
+    ) -> None:
         """Remember, for `explain`, why this call compiles."""
         if not any(self.entries.values()):
             self.recompiles.append("first call")
+        elif not entries and family.history:
+            self.recompiles.append(other_sizes(family, call.shapes(), pattern, why))
         elif not entries:
-            self.recompiles.append("arguments of another kind: structure, dtype, shape or static value")
+            self.recompiles.append("arguments of another kind: structure, dtype, number of dimensions or static value")
+        elif any(entry.sizes is not None and not entry.sizes.holds(call.shapes()) for entry in entries):
+            self.recompiles.append("Python took another decision on a size")
         elif all(entry.holds(call) for entry in entries):
             self.recompiles.append("Python took another decision on a value (an if, a while, an int() or bool())")
         elif all(entry.environment.holds() for entry in entries):
@@ -213,8 +298,7 @@ class CompiledFunction:
         from tracegrad.inspection import show_entry
 
         if args or kwargs:
-            self(*args, **kwargs)
-            return show_entry(self.entries[read_call(args, kwargs).key][0], stage)
+            self._call(args, kwargs)  # makes the entry that serves it the last
         if self.last is None:
             raise ArgumentError(
                 "nothing has been compiled yet", fix="call the function once, or pass arguments to show"
@@ -229,7 +313,7 @@ class CompiledFunction:
     # ---- the three ways to run --------------------------------------------------------------------------------------
 
     def _compile(self, call: Call, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Entry:
-        types = {i: leaf_type(call.leaves[i]) for i in call.dynamic}
+        types = call.types()
         recording = record(self.function, call.leaves, call.spec, types, grad_enabled=state.grad_enabled)
         tensors = call.tensors or any(isinstance(c, Tensor) for c in recording.captured)
         linked = tensors and recording.effects.linked

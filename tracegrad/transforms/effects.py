@@ -190,7 +190,7 @@ def _is_leaf(value: Any) -> bool:
 def hooks_of(value: Any) -> tuple[Any, ...]:
     """The hooks on the gradient of a leaf, in order."""
     meta = value._meta if isinstance(value, Tensor) else None
-    if meta is None:
+    if meta is None or not (meta.hooks or meta.post_hooks):
         return ()
     return (*(meta.hooks or {}).values(), None, *(meta.post_hooks or {}).values())
 

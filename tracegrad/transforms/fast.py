@@ -6,7 +6,8 @@ native caller itself checks dtype, shape and layout of each array. Whatever it c
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import operator
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -16,6 +17,7 @@ from tracegrad.state import state
 from tracegrad.transforms.compiled import MISS
 from tracegrad.transforms.program import Program
 from tracegrad.transforms.signature import Call
+from tracegrad.transforms.sizes import Conditions
 
 if TYPE_CHECKING:
     from tracegrad.transforms.compiled import Entry
@@ -40,6 +42,8 @@ def fast_path(entry: Entry, call: Call) -> Callable[..., Any] | None:
         "asarray": np.asarray,
         "holds": entry.environment.holds,
         "entry": entry,
+        "ndarray": np.ndarray,
+        "floordiv": operator.floordiv,
     }
     names, tests, inputs = [], ["state.trace is None", "not state.eager"], []
     for position, leaf in enumerate(call.leaves):
@@ -63,6 +67,8 @@ def fast_path(entry: Entry, call: Call) -> Callable[..., Any] | None:
     result = _result_expression(entry)
     if result is None:
         return None
+    if entry.sizes is not None:
+        tests += size_tests(entry.sizes, entry.dynamic)
     if not entry.environment.always:
         tests.append("holds()")
     outputs = ", ".join(f"r{i}" for i in range(len(entry.program.graph.outputs)))
@@ -79,6 +85,15 @@ def fast_path(entry: Entry, call: Call) -> Callable[..., Any] | None:
     )
     exec(source, scope)
     return scope["fast"]
+
+
+def size_tests(sizes: Conditions, dynamic: Sequence[int]) -> list[str]:
+    """What native code does not test of the sizes: how large symbols are, and what the recording decided on them."""
+    tests = [
+        f"type(a{dynamic[i]}) is ndarray and a{dynamic[i]}.ndim == {len(sizes.pattern[i])}"
+        for i in {i for i, _, _ in sizes.where.values()}
+    ]
+    return tests + sizes.expressions(lambda i: f"a{dynamic[i]}")
 
 
 def _result_expression(entry: Entry) -> str | None:

@@ -127,7 +127,7 @@ class JvpFunction(TransformedFunction):
     ) -> tuple[Recording, Graph, TangentOutput]:
         count = len(call.leaves) // 2
         leaves, spec = tree.flatten((tuple(args[0]), {}))
-        types = {i: strong(leaf_type(leaf)) for i, leaf in enumerate(leaves)}
+        types = {i: strong(t) for i, t in call.types().items() if i < count}
         recording = record(self.function, leaves, spec, types, parent=parent, differentiated=range(count))
         pushed, _ = push_forward(recording.graph, range(count))
         n_inputs = len(recording.graph.inputs)

@@ -21,7 +21,7 @@ from tracegrad.transforms.compiled import CompiledFunction, Entry
 from tracegrad.transforms.eager import eager_value_and_grad
 from tracegrad.transforms.program import Program
 from tracegrad.transforms.record import Output, Recording, definition_of, record
-from tracegrad.transforms.signature import Call, differentiated_leaves, leaf_type, read_call
+from tracegrad.transforms.signature import Call, differentiated_leaves, read_call
 
 
 class GradientOutput:
@@ -61,8 +61,9 @@ class GradientFunction(CompiledFunction):
         has_aux: bool,
         with_value: bool,
         allow_unused: bool,
+        dynamic: bool | None = None,
     ):
-        super().__init__(function)
+        super().__init__(function, dynamic)
         self.argnums = argnums if isinstance(argnums, int) else tuple(argnums)
         self.has_aux, self.with_value, self.allow_unused = has_aux, with_value, allow_unused
 
@@ -78,7 +79,7 @@ class GradientFunction(CompiledFunction):
 
     def _record(self, call: Call, args: tuple[Any, ...], parent: Trace | None) -> tuple[Recording, Graph]:
         wrt = differentiated_leaves(call.spec, args, self._numbers(), call.leaves)
-        types = {i: leaf_type(call.leaves[i]) for i in call.dynamic}
+        types = call.types()
         types |= {i: Type(types[i].dtype, types[i].shape) for i in wrt}
         recording = record(self.function, call.leaves, call.spec, types, parent=parent, differentiated=wrt)
         scalar = self._scalar(recording.output)

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from tracegrad.errors import ShapeError
+from tracegrad.ir.dims import DimLike
 from tracegrad.ir.graph import Graph
 from tracegrad.ir.interpret import interpret
 from tracegrad.ir.types import Type
@@ -112,11 +113,16 @@ class Program:
         array = np.asarray(value._array if isinstance(value, Tensor) else value, dtype=type.dtype, order="C")
         if not array.flags.aligned:
             array = array.copy()
-        if array.shape != type.shape:
+        if array.shape != type.shape and not _fits(array.shape, type.shape):
             raise ShapeError(
                 f"an array captured by the compiled function changed its shape from {type.shape} to {array.shape}"
             )
         return array
+
+
+def _fits(shape: tuple[int, ...], wanted: tuple[DimLike, ...]) -> bool:
+    """Whether a shape is the wanted one up to symbols, which the compiled program compares itself."""
+    return len(shape) == len(wanted) and all(not isinstance(w, int) or d == w for d, w in zip(shape, wanted))
 
 
 def run_results(results: Sequence[np.ndarray]) -> list[Any]:

@@ -20,7 +20,7 @@ from tracegrad.transforms.autograd import GraphFunction, split
 from tracegrad.transforms.forward import check_pair, strong
 from tracegrad.transforms.program import Program, run_results
 from tracegrad.transforms.record import Output, Recording, definition_of, record
-from tracegrad.transforms.signature import Call, leaf_type
+from tracegrad.transforms.signature import Call
 from tracegrad.transforms.transformed import TransformedFunction, of_function
 
 
@@ -43,9 +43,12 @@ def vjp(fun: Callable[..., Any], *primals: Any, has_aux: bool = False) -> tuple[
 class Pullback:
     """What `vjp` returns beside the value: call it with a cotangent of the value."""
 
-    def __init__(self, output: PullbackOutput, result: Output, spec: Any, residuals: Sequence[Any], tensors: bool):
+    def __init__(
+        self, output: PullbackOutput, result: Output, spec: Any, residuals: Sequence[Any], seeds: dict[int, Type],
+        tensors: bool,
+    ):  # fmt: skip
         self._output, self._result, self._spec = output, result, spec
-        self._residuals, self._tensors = residuals, tensors
+        self._residuals, self._seeds, self._tensors = residuals, seeds, tensors
 
     def __call__(self, cotangent: Any) -> tuple[Any, ...]:
         output = self._output
@@ -54,8 +57,8 @@ class Pullback:
             raise wrong_structure(self._spec, spec)
         seeds = []
         for position, g in zip(self._result.leaves[: len(given)], given, strict=True):
-            if position in output.seeds:
-                seeds.append(fitted_cotangent(g, output.seeds[position]))
+            if position in self._seeds:
+                seeds.append(fitted_cotangent(g, self._seeds[position]))
         found = iter(self._run([*self._residuals, *seeds]))
         leaves = [next(found) if i in output.wrt else None for i in range(output.primals.num_leaves)]
         return tuple(tree.unflatten(output.primals, leaves))
@@ -110,7 +113,7 @@ class PullbackOutput:
     ):
         graph = recording.graph
         self.n_results, self.primals, self.wrt = len(graph.outputs), primals, frozenset(wrt)
-        self.seeds = {i: graph.outputs[i].type for i in seeds_of(recording, has_aux)}
+        self.seeds = seeds_of(recording, has_aux)
         self.backward, self.has_aux, self.tensors = backward, has_aux, tensors
         self.plain, self.linked = Program(backward), GraphFunction(backward)
 
@@ -120,7 +123,8 @@ class PullbackOutput:
         if self.has_aux:
             (result, *aux), spec = result, output.spec.children()[0]  # type: ignore[assignment]
         residuals = values[self.n_results :]
-        return (result, Pullback(self, output, spec, residuals, self.tensors), *aux)
+        seeds = {i: Type(values[i].dtype, values[i].shape) for i in self.seeds}
+        return (result, Pullback(self, output, spec, residuals, seeds, self.tensors), *aux)
 
 
 def seeds_of(recording: Recording, has_aux: bool) -> list[int]:
@@ -143,7 +147,7 @@ class VjpFunction(TransformedFunction):
     def _transform(
         self, call: Call, args: tuple[Any, ...], parent: Trace | None
     ) -> tuple[Recording, Graph, PullbackOutput]:
-        types = {i: leaf_type(call.leaves[i]) for i in call.dynamic}
+        types = call.types()
         wrt = [i for i in call.dynamic if types[i].inexact]
         if not wrt:
             raise nothing_varies()

@@ -11,7 +11,9 @@ from tracegrad import tree
 from tracegrad.autograd.versions import check_saved
 from tracegrad.errors import LeavesTraceError, TracegradError
 from tracegrad.ir.graph import Graph, Location, Var
+from tracegrad.ir.sizes import active, dims_in
 from tracegrad.ir.types import Type
+from tracegrad.passes.roll import roll, with_guards_joined
 from tracegrad.records import record
 from tracegrad.state import setting
 from tracegrad.tensor import Tensor
@@ -42,7 +44,8 @@ class Recording:
     """`graph` computes from the dynamic leaves, then the captured values, the results and then the guarded values.
 
     `guards` are the numbers Python saw for the last `len(guards)` outputs: the recording is right while they recur.
-    Between the results and them stand the new values of what the function modifies, as `effects` says.
+    Between the results and them stand the new values of what the function modifies, as `effects` says. `loops` says
+    which plain Python loops became loops of the graph, and which did not.
     """
 
     graph: Graph
@@ -51,6 +54,7 @@ class Recording:
     guards: tuple[Any, ...]
     differentiated: tuple[int, ...]
     effects: Effects
+    loops: tuple[str, ...] = ()
 
     def inputs(self, leaves: Sequence[Any], dynamic: Sequence[int]) -> list[Any]:
         """What the program is given in a call with these argument leaves."""
@@ -111,13 +115,38 @@ def record(
             effects, written = collect(trace, results, len(outputs), leaves, arguments, grad_enabled)
     finally:
         trace.memory.gradients.restore()
+    consume_sizes(trace)
     guards = tuple(number for _, number in trace.guards)
     outputs += (*written, *(var for var, _ in trace.guards))
     graph, captured = trace.finish(outputs)
     trace.values.clear()
+    rolled = roll(graph)
+    graph, guards = with_guards_joined(rolled, guards)
     positions = list(types)
     wrt = tuple(positions.index(p) for p in differentiated)
-    return Recording(graph, tuple(captured), output, guards, wrt, effects)
+    return Recording(graph, tuple(captured), output, guards, wrt, effects, rolled.notes)
+
+
+def consume_sizes(trace: Trace) -> None:
+    """Decisions on values that are computed from sizes alone bind the sizes, not the values."""
+    if active.sizes is None:
+        return
+    kept = []
+    for var, number in trace.guards:
+        stack, seen, dims, of_values = [var], {var}, set(), False
+        while stack:
+            node = trace.definitions.get(stack.pop())
+            if node is None:
+                of_values = True
+                break
+            dims |= dims_in(tuple(node.attrs.values())) | dims_in(tuple(v.type.shape for v in node.outputs))
+            stack += [v for v in node.inputs if v not in seen]
+            seen.update(node.inputs)
+        if of_values or not dims:
+            kept.append((var, number))
+        for dim in () if of_values else dims:
+            active.sizes.consume(dim, "in a decision on a number computed from it")
+    trace.guards[:] = kept
 
 
 def call_user(function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:

@@ -17,16 +17,39 @@ _FLOAT = np.dtype(float)
 
 @dataclass(slots=True)
 class Call:
-    """One call's arguments, flattened. `dynamic` are the positions of the leaves that are array inputs."""
+    """One call's arguments, flattened. `dynamic` are the positions of the leaves that are array inputs.
+
+    `pattern` are their shapes with symbols, where the call is recorded for other sizes too.
+    """
 
     leaves: list[Any]
     spec: Any
     key: tuple[Any, ...]
     dynamic: list[int]
     tensors: bool
+    pattern: tuple[tuple[Any, ...], ...] | None = None
 
-    def types(self) -> list[Type]:
-        return [leaf_type(self.leaves[i]) for i in self.dynamic]
+    def types(self) -> dict[int, Type]:
+        """The types to record the dynamic leaves with."""
+        types = {i: leaf_type(self.leaves[i]) for i in self.dynamic}
+        if self.pattern is not None:
+            for position, shape in zip(self.dynamic, self.pattern, strict=True):
+                types[position] = Type(types[position].dtype, shape, types[position].weak)
+        return types
+
+    def shapes(self) -> tuple[tuple[int, ...], ...]:
+        """The shapes of the dynamic leaves."""
+        leaves = self.leaves
+        return tuple([getattr(leaves[i], "shape", ()) for i in self.dynamic])
+
+    def family(self) -> tuple[Any, ...]:
+        """The key without the sizes."""
+        parts = list(self.key)
+        for position in self.dynamic:
+            part = parts[position + 1]
+            if isinstance(part, tuple):
+                parts[position + 1] = tuple([len(p) if isinstance(p, tuple) else p for p in part])
+        return tuple(parts)
 
 
 def read_call(args: tuple[Any, ...], kwargs: dict[str, Any]) -> Call:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import operator
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -10,6 +11,7 @@ import numpy as np
 from tracegrad import tree
 from tracegrad.errors import ArgumentError, ShapeError, UnsupportedError
 from tracegrad.ir.graph import Graph, Node, Var
+from tracegrad.ir.sizes import active
 from tracegrad.ir.types import Type
 from tracegrad.ops.joining import stack
 from tracegrad.ops.shape import BroadcastTo, Transpose
@@ -18,7 +20,7 @@ from tracegrad.state import setting, state
 from tracegrad.tensor import Tensor
 from tracegrad.trace.tracer import Trace
 from tracegrad.transforms.record import Output, Recording, call_user, definition_of, record
-from tracegrad.transforms.signature import Call, leaf_type, read_call
+from tracegrad.transforms.signature import Call, read_call
 from tracegrad.transforms.transformed import TransformedFunction
 
 
@@ -93,13 +95,13 @@ def axes_of(in_axes: Any, args: tuple[Any, ...], kwargs: dict[str, Any], call: C
     return axes
 
 
-def rows_in(axes: dict[int, int], leaves: Sequence[Any]) -> int:
+def rows_in(axes: dict[int, int], types: Mapping[int, Type]) -> Any:
     """The one number of rows. Raises ArgumentError (nothing is mapped) or ShapeError (they differ)."""
-    sizes = {leaves[position].shape[axis] for position, axis in axes.items()}
+    sizes = {types[position].shape[axis] for position, axis in axes.items()}
     if not sizes:
         raise ArgumentError("vmap maps no argument: every entry of in_axes is None", fix="map at least one argument")
     if len(sizes) > 1:
-        raise ShapeError(f"vmap got arguments with different numbers of rows: {sorted(sizes)}")
+        raise ShapeError(f"vmap got arguments with different numbers of rows: {sorted(sizes, key=str)}")
     return sizes.pop()  # type: ignore[no-any-return]
 
 
@@ -134,8 +136,8 @@ class BatchedFunction(TransformedFunction):
     ) -> tuple[Recording, Graph, RowsOutput]:
         tree_args, tree_kwargs = tree.unflatten(call.spec, call.leaves)
         axes = axes_of(self.in_axes, tuple(tree_args), tree_kwargs, call)
-        size = rows_in(axes, call.leaves)
-        types = {i: leaf_type(call.leaves[i]) for i in call.dynamic}
+        types = call.types()
+        size = rows_in(axes, types)
         rows = {i: Type(types[i].dtype, _without(types[i].shape, a)) for i, a in axes.items()}
         recording = record(self.function, call.leaves, call.spec, types | rows, parent=parent, symbolic=tuple(axes))
         if recording.effects.effects:
@@ -151,6 +153,8 @@ class BatchedFunction(TransformedFunction):
         positions = {p: a for p, a in zip(recording.output.leaves, out_axes, strict=True) if p is not None}
         moves = [axes.get(i, 0) for i in call.dynamic] + [0] * len(recording.captured)
         graph = _with_axes(batched, flags, moves, has_rows, positions, size)
+        if any(f is not None for f in recording.output.fixed) and active.sizes is not None:
+            size = operator.index(active.sizes.size(size))
         return recording, graph, RowsOutput(size, out_axes)
 
     def _eager(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
@@ -222,7 +226,7 @@ def eager_vmap(function: Callable[..., Any], in_axes: Any, out_axes: Any, args: 
 
     call = read_call(args, kwargs)
     axes = axes_of(in_axes, args, kwargs, call)
-    size = rows_in(axes, call.leaves)
+    size = rows_in(axes, call.types())
     leaves = list(map(as_eager, call.leaves))
     rows = []
     for i in range(size):
