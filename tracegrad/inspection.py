@@ -27,6 +27,8 @@ class Text(str):
 def show(function: CompiledFunction, *args: Any, stage: str = "optimized", **kwargs: Any) -> Text:
     """The text of a stage of a compiled function: trace, adjoint, optimized, schedule, llvm or asm.
 
+    In the trace, plain Python loops that repeat the same operations are already rolled into scans.
+
     With arguments the program for them (compiled now if it is new), without the one used last. Raises ArgumentError
     for another stage, for a function that is not compiled by tracegrad, and where nothing has been compiled yet.
     """
@@ -81,7 +83,7 @@ def amount(number: Any) -> str:
 @dataclass(frozen=True)
 class ProgramReport:
     """One compiled program: for which arguments, which kernels it has, how long each stage took, whether its code came
-    from the disk cache."""
+    from the disk cache, which plain Python loops were rolled into loops and which were not."""
 
     signature: str
     kernels: tuple[NestReport, ...]
@@ -89,12 +91,14 @@ class ProgramReport:
     calls: int
     guards: int
     cached: bool = False
+    loops: tuple[str, ...] = ()
 
     def __str__(self) -> str:
         stages = ", ".join(f"{name} {1e3 * seconds:.1f} ms" for name, seconds in self.seconds.items())
         lines = [f"  ({self.signature})  {self.calls} calls, {self.guards} guarded values", f"    stages: {stages}"]
         if self.cached:
             lines.append("    its code came from the disk cache")
+        lines += [f"    {note}" for note in self.loops]
         lines += [f"    kernel {i}, {kernel_text(kernel)}" for i, kernel in enumerate(self.kernels, 1)]
         return "\n".join(lines)
 
@@ -118,7 +122,8 @@ class Explanation:
 
 
 def explain(function: CompiledFunction) -> Explanation:
-    """Signatures, kernels with what was fused into each, flops and bytes, compile times, reasons for recompiling."""
+    """Signatures, kernels with what was fused into each, flops and bytes, compile times, reasons for recompiling; plain
+    Python loops that were rolled into loops of the program, and why others were not."""
     _check(function)
     reports = []
     for entries in function.entries.values():
@@ -133,6 +138,7 @@ def explain(function: CompiledFunction) -> Explanation:
                         entry.calls,
                         len(entry.recording.guards),
                         program.cached,
+                        entry.recording.loops,
                     )
                 )
     return Explanation(function.__name__, function.kind, tuple(reports), tuple(function.recompiles))

@@ -1,0 +1,319 @@
+"""Plain Python loops: what rolling makes of them computes the same bits, has the same derivatives, and is a loop."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+import pytest
+
+import tracegrad as tg
+from tests.tracing import trace
+from tracegrad.ir.graph import Graph
+from tracegrad.ir.interpret import interpret
+from tracegrad.ir.verify import verify
+from tracegrad.ops.loops import Scan
+from tracegrad.passes.adjoint import adjoint
+from tracegrad.passes.roll import roll
+
+RNG = np.random.default_rng(0)
+
+
+def uniform(*shape: int) -> np.ndarray:
+    return RNG.uniform(0.1, 0.9, shape)
+
+
+# ---- loops that are rolled: (function, arguments, (iterations of each scan that must be there)) ----------------------
+
+
+def products(x: Any) -> Any:
+    s = 0.0
+    for i in range(1, 40):
+        s += x[i] * x[i - 1]
+    return s
+
+
+def backwards(x: Any) -> Any:
+    s = x[0]
+    for i in range(47, 0, -2):
+        s = s * 0.5 + x[i] * 2
+    return s
+
+
+def fibonacci(x: Any) -> Any:
+    a, b = x[0], x[1]
+    for _ in range(40):
+        a, b = b, a * 0.5 + b * 0.25
+    return a + 2 * b
+
+
+def appended(x: Any) -> Any:
+    ys = [x[0]]
+    for i in range(1, 40):
+        ys.append(np.sin(ys[-1]) * x[i] + i * 0.5)
+    return np.stack(ys), np.stack(ys[:3:-2]), ys[7]
+
+
+def appended_rows(x: Any) -> Any:
+    ys = []
+    for _ in range(30):
+        x = x * 0.9 + np.roll(x, 1)
+        ys.append(x)
+    return np.concatenate(ys), np.stack(ys, axis=1), np.concatenate([y[None, :, None] for y in ys], axis=2)
+
+
+def three_back(x: Any) -> Any:
+    h = [x[0], x[1], x[2]]
+    for i in range(30):
+        h.append(h[-1] * 0.5 + h[-3] * 0.3 * x[i])
+    return h[-1] + h[-2] * 2
+
+
+def odd_ends(x: Any) -> Any:
+    for i in range(30):
+        s = x[0] * 3 if i == 0 else s + np.sin(s) * x[i]  # noqa: F821
+        if i == 29:
+            s = s * 7
+    return s
+
+
+def last_loss(x: Any) -> Any:
+    s = x[0]
+    for i in range(30):
+        s = s * 0.9 + x[i]
+        loss = np.exp(s) * 2
+    return loss + s
+
+
+def two_states(x: Any, p: Any, q: Any) -> Any:
+    def step(y: Any, c: Any) -> Any:
+        return np.sin(y * c)
+
+    a, b = x[0], x[1]
+    for _ in range(30):
+        a = step(a, p)
+        b = step(b, q)
+    return a + b
+
+
+def numbers(x: Any) -> Any:
+    for i in range(1, 30):
+        x = x * i + x / (i * i) - np.sin(x * (-1) ** i) * [0.3, -0.0, 7.5][i % 3]
+    return x
+
+
+def float32(x: Any) -> Any:
+    s = 0.0
+    for i in range(30):
+        s = s + x[i] * 0.1
+    return s
+
+
+def layers(weights: Any, x: Any) -> Any:
+    for w in weights:
+        x = np.tanh(w @ x)
+    return x
+
+
+def diagonals(x: Any) -> Any:
+    s = 0.0
+    for i in range(30):
+        s = s + np.sin(x[i, i]) * x[29 - i, i] + np.sum(x[i : i + 2, 3:1:-1])
+    return s
+
+
+def recurrence(x: Any) -> Any:
+    a = tg.zeros(30)
+    a[0] = x[0]
+    for i in range(1, 30):
+        a[i] = a[i - 1] * 0.5 + x[i]
+    return a
+
+
+def windows_written(x: Any) -> Any:
+    y = x * 1.0
+    for i in range(2, 30):
+        y[i : i + 2] = y[i - 2 : i] * 0.5 + y[i - 1] * x[i]
+    return y
+
+
+def rows_of_list(x: Any) -> Any:
+    ys = [np.sin(x[i]) * x[i + 1] for i in range(30)]
+    total = 0.0
+    for y in ys:
+        total = total * 0.9 + y * y * 2.0
+    return total
+
+
+def nested(x: Any) -> Any:
+    s = 0.0
+    for i in range(10):
+        for j in range(12):
+            s = s + np.sin(x[i, j]) * x[9 - i, j]
+        s = s * 0.5
+    return s
+
+
+def until(x: Any) -> Any:
+    n = 0
+    while x > 1e-3:
+        x = x * 0.8 + 0.0001
+        n += 1
+    return x * n
+
+
+ROLLED: list[tuple[Callable[..., Any], list[Any], set[int]]] = [
+    (products, [uniform(40)], {39}),
+    (backwards, [uniform(50)], {24}),
+    (fibonacci, [uniform(2)], {40}),
+    (appended, [uniform(50)], {39}),
+    (appended_rows, [uniform(4)], {30}),
+    (three_back, [uniform(40)], {30}),
+    (odd_ends, [uniform(40)], {29}),
+    (last_loss, [uniform(40)], {30}),
+    (two_states, [uniform(2), np.float64(0.3), np.float64(0.7)], {30}),
+    (numbers, [np.float64(0.1)], {29}),
+    (float32, [uniform(40).astype(np.float32)], {30}),
+    (layers, [uniform(40, 3, 3), uniform(3)], {40}),
+    (diagonals, [uniform(31, 31)], {30}),
+    (recurrence, [uniform(30)], {29}),
+    (windows_written, [uniform(40)], {28}),
+    (rows_of_list, [uniform(31)], {30}),
+    (nested, [uniform(10, 12)], {10}),
+    (until, [np.float64(300.0)], set()),
+]
+
+
+def derivatives(graph: Graph, times: int) -> Graph:
+    """The graph of the derivatives of all results along fixed cotangents, `times` times over; the cotangents are the
+    last inputs."""
+    for _ in range(times):
+        seeds = [k for k, v in enumerate(graph.outputs) if v.type.inexact]
+        graph = adjoint(graph, [0], seeds)[0]
+        graph = graph.with_nodes(graph.nodes, graph.outputs[-1:])
+    return graph
+
+
+def close(found: Any, expected: Any, single: bool) -> None:
+    np.testing.assert_allclose(found, expected, rtol=1e-4 if single else 1e-9, atol=1e-5 if single else 1e-12)
+
+
+def check(function: Callable[..., Any], args: Sequence[Any]) -> list[int]:
+    """Rolled = written out = NumPy, to the bit; first and second derivatives agree. The lengths of the scans."""
+    graph, inputs = trace(function, args)
+    rolled = roll(graph).graph
+    verify(rolled)
+    expected = function(*args)
+    for found, same, value in zip(
+        interpret(rolled, inputs), interpret(graph, inputs),
+        expected if isinstance(expected, tuple) else (expected,), strict=True,
+    ):  # fmt: skip
+        np.testing.assert_array_equal(np.asarray(found), np.asarray(same))
+        np.testing.assert_array_equal(np.asarray(found), np.asarray(value))
+        assert np.asarray(found).dtype == np.asarray(same).dtype
+    for times in (1, 2):
+        written_out, loops = derivatives(graph, times), derivatives(rolled, times)
+        verify(loops)
+        types = [v.type for v in loops.inputs[len(inputs) :]]
+        seeds = [np.cos(np.arange(np.prod(t.shape, dtype=int)) + 1.0).reshape(t.shape).astype(t.dtype) for t in types]
+        for a, b in zip(interpret(loops, [*inputs, *seeds]), interpret(written_out, [*inputs, *seeds]), strict=True):
+            close(a, b, types[0].dtype == np.float32)
+    return [n.attrs["length"] for n in rolled.all_nodes() if n.op is Scan]
+
+
+@pytest.mark.parametrize(("function", "args", "lengths"), ROLLED, ids=[f.__name__ for f, _, _ in ROLLED])
+def test_rolled_loops_compute_the_same(function, args, lengths):
+    assert lengths <= set(check(function, args))
+
+
+# ---- loops that are not ---------------------------------------------------------------------------------------------
+
+
+def shrinking(x: Any) -> Any:
+    for _ in range(30):
+        x = np.sin(x[:-1]) * x[1:]
+    return x
+
+
+def scattered(x: Any) -> Any:
+    s = 0.0
+    for i in (3, 1, 4, 15, 9, 2, 6, 5, 3, 5, 8, 9, 7, 9, 3, 2, 3, 8, 4, 6, 2, 6, 4, 3):
+        s = s + np.sin(x[i]) * s
+    return s
+
+
+def varied(x: Any) -> Any:
+    s = 0.0
+    for i in range(60):
+        s = s + x[i] * x[i] if x[i] > 0.5 else s - np.sin(x[i])
+    return s
+
+
+def few(x: Any) -> Any:
+    for _ in range(4):
+        x = np.sin(x) * 0.5 + x * x
+    return x
+
+
+@pytest.mark.parametrize(
+    ("function", "args", "reason"),
+    [
+        (shrinking, [uniform(40)], "size of slice differ"),
+        (scattered, [uniform(40)], "do not move evenly"),
+        (varied, [uniform(60)], ""),
+        (few, [uniform(3)], ""),
+    ],
+)
+def test_loops_that_stay_written_out_say_why(function, args, reason):
+    graph, _ = trace(function, args)
+    result = roll(graph)
+    assert result.graph is graph
+    assert any(reason in note for note in result.notes) or not reason
+
+
+# ---- compiled -------------------------------------------------------------------------------------------------------
+
+
+def slope(p: Any, y: Any) -> Any:
+    return np.stack([p[0] * y[0] - p[1] * y[0] * y[1], p[2] * y[0] * y[1] - p[3] * y[1]])
+
+
+def runge_kutta(p: Any, y: Any, h: float) -> Any:
+    a = slope(p, y)
+    b = slope(p, y + h / 2 * a)
+    c = slope(p, y + h / 2 * b)
+    d = slope(p, y + h * c)
+    return y + h / 6 * (a + 2 * b + 2 * c + d)
+
+
+def test_a_compiled_loop_equals_the_scan_and_the_eager_one():
+    p, y0, steps = np.array([1.1, 0.4, 0.1, 0.4]), np.array([10.0, 10.0]), 10
+
+    def plain(p: Any, y: Any) -> Any:
+        for _ in range(steps):
+            y = runge_kutta(p, y, 0.1)
+        return y[1]
+
+    def scanned(p: Any, y: Any) -> Any:
+        return tg.scan(lambda y, _: (runge_kutta(p, y, 0.1), None), y, None, length=steps)[0][1]
+
+    loop, scan = (tg.value_and_grad(f, argnums=(0, 1)) for f in (plain, scanned))
+    value, gradients = loop(p, y0)
+    with tg.eager():
+        expected, by_tape = tg.value_and_grad(plain, argnums=(0, 1))(p, y0)
+    for found, other, wanted in zip(
+        (value, *gradients), (scan(p, y0)[0], *scan(p, y0)[1]), (expected, *by_tape), strict=True
+    ):  # fmt: skip
+        np.testing.assert_allclose(found, wanted, rtol=1e-12)
+        np.testing.assert_allclose(found, other, rtol=1e-12)
+    assert f"rolled: {__file__}" in str(tg.explain(loop))
+    assert f"{steps} iterations of 137 operations" in str(tg.explain(loop))
+    assert "scan(" in loop.show("trace")
+
+
+def test_guards_of_a_loop_are_checked_in_every_call():
+    halved = tg.jit(until)
+    for x in (300.0, 290.0, 5.0, 300.0):
+        assert halved(np.float64(x)) == pytest.approx(until(x), rel=1e-14)
+    assert halved.last.recording.guards[0].size > 30  # one comparison of arrays for the whole loop

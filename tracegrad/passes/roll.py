@@ -1,0 +1,289 @@
+"""Rolling: a plain Python loop leaves its iterations one after the other in a trace; here they become a scan.
+
+A repetition is a stretch of nodes whose operations and lines in the user's code come again at a constant distance
+(`roll_listing`). It is a loop if its iterations differ only as those of a loop may (`roll_match`): operands may be what
+an earlier iteration computed (a carry), or another value from before for each iteration (xs, of constants and evenly
+moving slices too); what is read afterwards is a last carry, or an element of a stack (ys). Inner loops are rolled
+first; then they are nodes of the outer ones. Iterations that differ, first and last ones, stay written out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from tracegrad.ir.graph import Graph, Location, Node, Var
+from tracegrad.ir.types import Type
+from tracegrad.ops.constant import Constant
+from tracegrad.ops.joining import Concatenate
+from tracegrad.ops.loops import Scan, Weaken
+from tracegrad.ops.shape import BroadcastTo, Reshape, Transpose
+from tracegrad.ops.slicing import Slice
+from tracegrad.ops.stop import StopGradient
+from tracegrad.passes.roll_build import Builder, Elements
+from tracegrad.passes.roll_listing import Listing, best_start, listing, periods, runs
+from tracegrad.passes.roll_match import Carried, Loop, Obstacle, Repetition
+from tracegrad.records import record
+
+LEAST_COUNT = 8  # iterations; fewer stay written out
+LEAST_NODES = 96  # nodes in all iterations together
+LARGE_CARRY = 4096  # elements: loops over such arrays are written out while they are short, so that iterations fuse
+LARGE_NODES = 400
+DEPTH = 6  # how deep loops are nested at most
+_VIEWS = (Reshape, Slice, Transpose, BroadcastTo, StopGradient)
+_UNREAD = (*_VIEWS, Constant, Weaken)  # what rolling leaves behind without readers
+
+
+@record
+class Rolled:
+    """`graph`, in which loops are loops; `notes` say which were rolled and which were not, and why.
+
+    `elements`: values of the graph that are elements of a stack, with the stack and their number in it.
+    """
+
+    graph: Graph
+    notes: tuple[str, ...]
+    elements: Elements
+
+
+def roll(graph: Graph) -> Rolled:
+    """The graph with its repetitions rolled up into loops; it computes the same values."""
+    elements: Elements = {}
+    notes: list[str] = []
+    failed: dict[Any, str] = {}
+    for depth in range(DEPTH):
+        if len(graph.nodes) < (2 * LEAST_COUNT if depth else LEAST_NODES):
+            break
+        listed = listing(graph)
+        found = _Search(listed, elements, graph.name)
+        found.run()
+        failed = found.failed
+        if not found.loops:
+            break
+        notes += found.notes
+        graph = _join(_replaced(graph, listed, found.loops), elements)
+    return Rolled(graph, (*dict.fromkeys(notes), *failed.values()), elements)
+
+
+class _Search:
+    """One round: loops that lie apart from each other, innermost ones first."""
+
+    def __init__(self, listed: Listing, elements: Elements, name: str):
+        self.listed, self.elements, self.name = listed, elements, name
+        self.free = np.ones(len(listed.nodes), bool)
+        self.loops: list[tuple[int, int, list[Node]]] = []
+        self.notes: list[str] = []
+        self.failed: dict[Any, str] = {}
+        self._spans: list[tuple[int, int, Any]] = []
+
+    def run(self) -> None:
+        keys = self.listed.keys
+        if not len(keys):
+            return
+        for period in periods(keys, LEAST_COUNT):
+            for start, stop in runs(keys, self.free, period, LEAST_COUNT):
+                self._repetition(start, stop, period)
+        for start, stop, key in self._spans:
+            if not self.free[start:stop].all():
+                self.failed.pop(key, None)
+
+    def _repetition(self, start: int, stop: int, period: int, longer: int = 2) -> None:
+        if all(node.op in _VIEWS for node in self.listed.nodes[start : start + period]):
+            return
+        start = best_start(self.listed, start, stop, period)
+        size = weight(self.listed.nodes[start : start + period])
+        if not _pays((stop - start) // period, size):
+            return
+        repeated = Repetition(self.listed, start, stop, period)
+        pieces = [p for p in repeated.pieces() if _pays(p[1] - p[0], size)]
+        rolled = False
+        if not pieces:
+            self._fail(repeated, repeated.obstacle())
+        for first, end in pieces:
+            try:
+                rolled = self._roll(repeated, first, end, size) or rolled
+            except Obstacle as obstacle:
+                self._fail(repeated, obstacle)
+        if not rolled and longer:
+            for factor in dict.fromkeys((repeated.longer(), 2, 3)):
+                if (stop - start) // (factor * period) >= LEAST_COUNT and self.free[start:stop].all():
+                    self._repetition(start, stop, factor * period, longer - 1)
+
+    def _roll(self, repeated: Repetition, first: int, end: int, size: int) -> bool:
+        """Roll these iterations, if that pays. Raises Obstacle."""
+        loop = repeated.loop(first, end, LEAST_COUNT)
+        if not _pays(loop.count, size):
+            return False
+        _check_size(loop)
+        builder = Builder(loop, self.elements, self.name)
+        nodes, elements = builder.build()
+        self.elements |= elements
+        self.free[loop.start : loop.stop] = False
+        self.loops.append((loop.start, loop.stop, nodes))
+        self.notes.append(f"rolled: {builder.location}, {loop.count} iterations of {loop.period} operations")
+        return True
+
+    def _fail(self, repeated: Repetition, obstacle: Obstacle) -> None:
+        first = self.listed.nodes[repeated.start]
+        where: Location | None = obstacle.location or first.location
+        key = where
+        self.failed.setdefault(
+            key,
+            f"not rolled: {where}, {repeated.count} repetitions of {repeated.period} operations: {obstacle.message}",
+        )
+        self._spans.append((repeated.start, repeated.stop, key))
+
+
+def weight(nodes: Sequence[Node]) -> int:
+    """How many operations the nodes are when all loops are written out."""
+    inside = (n.attrs["length"] * weight(n.bodies[0].nodes) for n in nodes if n.op is Scan)
+    return len(nodes) + sum(size for size in inside if isinstance(size, int))
+
+
+def _pays(count: int, size: int) -> bool:
+    return count >= LEAST_COUNT and count * size >= LEAST_NODES
+
+
+def _check_size(loop: Loop) -> None:
+    """Raises Obstacle for a short loop over large arrays."""
+    if loop.count * loop.period > LARGE_NODES:
+        return
+    for operand in loop.operands:
+        if isinstance(operand, Carried):
+            var = loop.value(0, operand.place)
+            if not isinstance(var.type.size, int) or var.type.size > LARGE_CARRY:
+                raise Obstacle("short loops over large arrays are written out, so that their iterations fuse", None)
+
+
+def _replaced(graph: Graph, listed: Listing, loops: Sequence[tuple[int, int, list[Node]]]) -> Graph:
+    nodes: list[Node] = list(listed.constants)
+    position = 0
+    for start, stop, instead in sorted(loops, key=lambda loop: loop[0]):
+        nodes += listed.nodes[position:start]
+        nodes += instead
+        position = stop
+    return graph.with_nodes((*nodes, *listed.nodes[position:]))
+
+
+# ---- stacks of what loops return ----------------------------------------------------------------------------------
+
+
+def _join(graph: Graph, elements: Elements) -> Graph:
+    """The graph in which concatenated elements of one stack are that stack, without the nodes nobody reads then."""
+    views = {n.outputs[0]: n for n in graph.nodes if n.op is Reshape}
+    nodes: list[Node] = []
+    for node in graph.nodes:
+        if node.op is Concatenate and len(node.inputs) >= LEAST_COUNT:
+            nodes += _joined(node, views, elements)
+        else:
+            nodes.append(node)
+    return _without_unread(graph.with_nodes(tuple(nodes)))
+
+
+def _without_unread(graph: Graph) -> Graph:
+    """The graph without the views and constants that nobody reads."""
+    live = set(graph.outputs)
+    kept = []
+    for node in reversed(graph.nodes):
+        if node.op not in _UNREAD or node.outputs[0] in live:
+            kept.append(node)
+            live.update(node.inputs)
+    return graph.with_nodes(tuple(reversed(kept)))
+
+
+def _joined(node: Node, views: dict[Var, Node], elements: Elements) -> list[Node]:
+    """A concatenation whose operands in a row that are successive elements of a stack are one."""
+    axis = node.attrs["axis"]
+    nodes: list[Node] = []
+    operands: list[Var] = []
+    position = 0
+    while position < len(node.inputs):
+        count, stride = _evenly(node.inputs, position, views, elements)
+        if count < 2:
+            operands.append(node.inputs[position])
+            position += 1
+            continue
+        shape = node.inputs[position].type.shape
+        stack, first = _element(node.inputs[position], views, elements)  # type: ignore[misc]
+        part = _part(stack, first, count, stride, nodes, node.location)
+        # (count, *before, size, *after) of an element that is (*before, size, *after) along the axis
+        inner = stack.type.shape[1:]
+        if inner != shape:
+            part = _add(nodes, Reshape, part, (count, *shape), {"shape": (count, *shape)}, node.location)
+        order = (*range(1, axis + 1), 0, *range(axis + 1, len(shape) + 1))
+        if axis:
+            moved = tuple((count, *shape)[k] for k in order)
+            part = _add(nodes, Transpose, part, moved, {"axes": order}, node.location)
+        whole = (*shape[:axis], count * shape[axis], *shape[axis + 1 :])
+        if part.type.shape != whole:
+            part = _add(nodes, Reshape, part, whole, {"shape": whole}, node.location)
+        operands.append(part)
+        position += count
+    return [*nodes, Node(Concatenate, tuple(operands), node.outputs, node.attrs, (), node.location)]
+
+
+def _evenly(inputs: Sequence[Var], position: int, views: dict[Var, Node], elements: Elements) -> tuple[int, int]:
+    """How many operands from here on are elements of one stack at even distances, and the distance."""
+    first = _element(inputs[position], views, elements)
+    count = stride = 0
+    while first is not None and position + count < len(inputs):
+        found = _element(inputs[position + count], views, elements)
+        if found is None or found[0] is not first[0] or inputs[position + count].type != inputs[position].type:
+            break
+        if count == 1:
+            stride = found[1] - first[1]
+        if found[1] != first[1] + count * stride or (count and not stride):
+            break
+        count += 1
+    return count, stride
+
+
+def _element(var: Var, views: dict[Var, Node], elements: Elements) -> tuple[Var, int] | None:
+    """The stack and number of an operand of a concatenation, which is an element or one with a new shape."""
+    found = elements.get(var)
+    while found is None and var in views:
+        var = views[var].inputs[0]
+        found = elements.get(var)
+    return found
+
+
+def _part(stack: Var, first: int, count: int, stride: int, nodes: list[Node], location: Location | None) -> Var:
+    shape = stack.type.shape
+    if (first, count, stride) == (0, shape[0], 1):
+        return stack
+    zero, ones = (0,) * (len(shape) - 1), (1,) * (len(shape) - 1)
+    attrs = {"start": (first, *zero), "size": (count, *shape[1:]), "step": (stride, *ones)}
+    return _add(nodes, Slice, stack, (count, *shape[1:]), attrs, location)
+
+
+def _add(
+    nodes: list[Node], op: Any, source: Var, shape: tuple[Any, ...], attrs: dict[str, Any], location: Location | None
+) -> Var:
+    out = Var(Type(source.type.dtype, shape))
+    nodes.append(Node(op, (source,), (out,), attrs, (), location))
+    return out
+
+
+def with_guards_joined(rolled: Rolled, guards: tuple[Any, ...]) -> tuple[Graph, tuple[Any, ...]]:
+    """The graph and its guarded numbers, those of its last outputs, where the guards of one loop are one array."""
+    graph = rolled.graph
+    first = len(graph.outputs) - len(guards)
+    outputs, numbers = list(graph.outputs[:first]), []
+    nodes = list(graph.nodes)
+    position = first
+    while position < len(graph.outputs):
+        count, stride = _evenly(graph.outputs, position, {}, rolled.elements)
+        count = max(count, 1)
+        var, expected = graph.outputs[position], guards[position - first]
+        if count > 1:
+            stack, step = rolled.elements[var]
+            var = _part(stack, step, count, stride, nodes, None)
+            expected = np.array(guards[position - first : position - first + count])
+        outputs.append(var)
+        numbers.append(expected)
+        position += count
+    if len(numbers) == len(guards):
+        return graph, guards
+    return _without_unread(graph.with_nodes(tuple(nodes), tuple(outputs))), tuple(numbers)

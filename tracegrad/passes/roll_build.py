@@ -1,0 +1,407 @@
+"""A loop that was found, as a scan: what is carried, what is read step by step, what stays, what comes out."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from tracegrad.ir.graph import NO_ATTRS, Graph, Location, Node, Var
+from tracegrad.ir.types import Type
+from tracegrad.ops.constant import Constant
+from tracegrad.ops.cotangent import zeros
+from tracegrad.ops.creation import Iota
+from tracegrad.ops.gather import Gather
+from tracegrad.ops.indexing import index_update
+from tracegrad.ops.joining import Concatenate
+from tracegrad.ops.loops import Scan, Weaken
+from tracegrad.ops.loops.scan import output_types, with_tape
+from tracegrad.ops.shape import Reshape, Transpose, broadcast_to, moveaxis, reshape, transpose
+from tracegrad.ops.slicing import Slice, slices, take_slice
+from tracegrad.passes.adjoint import constants_met
+from tracegrad.passes.roll_match import Carried, Loop, Obstacle, Operand, Within
+from tracegrad.state import setting
+from tracegrad.tensor import Tensor
+from tracegrad.trace.tracer import Trace
+
+LARGEST_COPY = 1 << 22  # elements that may be copied so that a loop reads one part of them per step
+MOST_FINAL = 3  # values of so many last iterations are carried out of the loop; more of them are stacked
+_SEEN_THROUGH = (Reshape, Slice, Transpose)
+
+Elements = dict[Var, tuple[Var, int]]  # values that are elements of stacks: of which, and which one
+
+
+@dataclass(slots=True)
+class _Chain:
+    """A value carried on for some iterations: `inputs[k]` is what it was k + 1 iterations ago, at first `initial`."""
+
+    place: int
+    initial: dict[int, Var] = field(default_factory=dict)
+    inputs: list[Var] = field(default_factory=list)
+
+    def takes(self, wanted: dict[int, Var]) -> bool:
+        return all(self.initial.get(k, v) is v for k, v in wanted.items())
+
+
+class Builder:
+    """The scan of one loop, and the nodes before and after it. Raises Obstacle where there can be none."""
+
+    def __init__(self, loop: Loop, elements: Elements, name: str):
+        self.loop, self.elements, self.name = loop, elements, name
+        self.location = _location(loop)
+        self.outer, self.body = Trace(name), Trace(f"{name}_loop")
+        self.outer.location = self.location
+        self.chains: list[_Chain] = []
+        self.stacks: list[tuple[Var, Var]] = []  # in the body, outside
+        self.fixed: dict[Var, Var] = {}
+        self._made: dict[Any, Var] = {}
+        self.values: list[Var] = []  # what one iteration has computed so far, in the body
+
+    # ---- the loop --------------------------------------------------------------------------------------------------
+
+    def build(self) -> tuple[list[Node], Elements]:
+        """The nodes in place of those of the loop, and which values are elements of what it returns."""
+        loop = self.loop
+        used_last, used_all = self._uses()
+        readers = [self._chain_of(o) if isinstance(o, Carried) else None for o in loop.operands]
+        finals = {place: self._final_chain(place, depth) for place, depth in used_last.items()}
+        operands = iter(zip(loop.operands, readers, strict=True))
+        for position, node in enumerate(loop.template):
+            inputs = tuple(self._operand(*next(operands)) for _ in node.inputs)
+            self.body.location = node.location
+            self._step(position, node, inputs)
+        carry = [v for chain in self.chains for v in chain.inputs]
+        final = [v for c in self.chains for v in (self.values[c.place], *c.inputs[:-1])]
+        ys = [self.values[place] for place in used_all]
+        nodes = (*constants_met(self.body), *self.body.nodes)
+        read = {v for n in nodes for v in n.inputs}
+        self.fixed = {outside: v for outside, v in self.fixed.items() if v in read}
+        body_inputs = (*carry, *(v for v, _ in self.stacks), *self.fixed.values())
+        body = Graph(body_inputs, nodes, (*final, *ys), self.body.name)
+        return self._scan(body, used_all, finals)
+
+    def _scan(self, body: Graph, used_all: list[int], finals: dict[int, _Chain]) -> tuple[list[Node], Elements]:
+        loop = self.loop
+        initial = [self._initial(c, k, v.type) for c in self.chains for k, v in enumerate(c.inputs)]
+        n_carry, count = len(initial), loop.count
+        body = with_tape(body, n_carry)
+        outputs = list(map(Var, output_types(body, n_carry, count)))
+        position = 0
+        for chain in self.chains:
+            for k in range(len(chain.inputs)):
+                if finals.get(chain.place) is chain and loop.used[count - 1 - k, chain.place]:
+                    outputs[position] = loop.value(count - 1 - k, chain.place)
+                position += 1
+        attrs = {"length": count, "reverse": False, "n_carry": n_carry, "n_xs": len(self.stacks), "unroll": 1}
+        inputs = (*initial, *(v for _, v in self.stacks), *self.fixed)
+        scan = Node(Scan, inputs, tuple(outputs), attrs, (body,), self.location)
+        elements: Elements = {}
+        after: list[Node] = []
+        for place, stack in zip(used_all, outputs[n_carry:], strict=False):
+            for step in np.flatnonzero(loop.used[:, place]).tolist():
+                var = loop.value(step, place)
+                elements[var] = stack, step
+                after += element_nodes(stack, step, var, self.location)
+        return [*constants_met(self.outer), *self.outer.nodes, scan, *after], elements
+
+    def _uses(self) -> tuple[dict[int, int], list[int]]:
+        """What is read after the loop: places of which only the last values are, and how many; the other places."""
+        last: dict[int, int] = {}
+        everything = []
+        for place in np.flatnonzero(self.loop.used.any(axis=0)).tolist():
+            depth = self.loop.count - int(np.flatnonzero(self.loop.used[:, place])[0])
+            if depth <= MOST_FINAL:
+                last[place] = depth
+            else:
+                everything.append(place)
+        return last, everything
+
+    # ---- carries ---------------------------------------------------------------------------------------------------
+
+    def _chain_of(self, operand: Carried) -> _Chain:
+        wanted = {operand.delay - 1 - i: v for i, v in enumerate(operand.initial)}
+        chain = next((c for c in self.chains if c.place == operand.place and c.takes(wanted)), None)
+        if chain is None:
+            chain = _Chain(operand.place)
+            self.chains.append(chain)
+        chain.initial |= wanted
+        self._lengthen(chain, operand.delay)
+        return chain
+
+    def _final_chain(self, place: int, depth: int) -> _Chain:
+        chain = next((c for c in self.chains if c.place == place), None)
+        if chain is None:
+            chain = _Chain(place)
+            self.chains.append(chain)
+        self._lengthen(chain, depth)
+        return chain
+
+    def _lengthen(self, chain: _Chain, depth: int) -> None:
+        type = self.loop.value(0, chain.place).type
+        chain.inputs += [Var(type, f"c{chain.place}") for _ in range(depth - len(chain.inputs))]
+
+    def _initial(self, chain: _Chain, delay: int, type: Type) -> Var:
+        found = chain.initial.get(delay)
+        if found is not None and found.type == type:
+            return found
+        if found is not None:
+            number: np.ndarray = self.loop.listed.definition(found).attrs["value"]  # type: ignore[union-attr]
+            return self._constant(self.outer, number.astype(type.dtype), False)
+        with setting(trace=self.outer, grad_enabled=True):
+            if type.weak:
+                return self._constant(self.outer, np.zeros((), type.dtype), True)
+            start: Var = self.outer.lift(zeros(type))
+            return start
+
+    # ---- operands --------------------------------------------------------------------------------------------------
+
+    def _operand(self, operand: Operand, chain: _Chain | None) -> Var:
+        if isinstance(operand, Within):
+            return self.values[operand.place]
+        if isinstance(operand, Carried):
+            assert chain is not None
+            return chain.inputs[operand.delay - 1]
+        return self._each(operand.values)
+
+    def _each(self, values: Sequence[Var]) -> Var:
+        """In the body, the value that belongs to the iteration."""
+        key = tuple(map(id, values))
+        if key not in self._made:
+            self._made[key] = self._each_new(values)
+        return self._made[key]
+
+    def _each_new(self, values: Sequence[Var]) -> Var:
+        first = values[0]
+        nodes = list(map(self.loop.listed.definition, values))
+        if all(v is first for v in values):
+            constant = nodes[0]
+            if constant is not None and constant.op is Constant:
+                return self._constant(self.body, constant.attrs["value"], constant.attrs["weak"])
+            return self._invariant(first)
+        if all(n is not None and n.op is Constant for n in nodes):
+            numbers = np.stack([n.attrs["value"] for n in nodes])  # type: ignore[union-attr]
+            return self._element(self._sequence(numbers), first.type)
+        stack = self._elements_of_one(values)
+        if stack is not None:
+            return self._element(stack, first.type)
+        made = self._seen_through(nodes)
+        if made is not None:
+            return made
+        return self._element(self._joined(values), first.type)
+
+    def _invariant(self, var: Var) -> Var:
+        return self.fixed.setdefault(var, Var(var.type, var.name))
+
+    def _element(self, stack: Var, type: Type) -> Var:
+        """In the body, what a stack from outside has for the iteration."""
+        inside = next((v for v, outside in self.stacks if outside is stack), None)
+        if inside is None:
+            inside = Var(Type(stack.type.dtype, stack.type.shape[1:]))
+            self.stacks.append((inside, stack))
+        if not type.weak:
+            return inside
+        with setting(trace=self.body, grad_enabled=True):
+            return self.body.lift(Weaken.apply(Tensor._traced(self.body, inside)))
+
+    def _constant(self, trace: Trace, value: np.ndarray, weak: bool) -> Var:
+        var = Var(Type(value.dtype, value.shape, weak))
+        trace._record(Node(Constant, (), (var,), {"value": value, "weak": weak}, (), None))
+        return var
+
+    def _sequence(self, numbers: np.ndarray) -> Var:
+        """Outside, an array that holds these numbers; one that counts needs no memory."""
+        key = numbers.dtype, numbers.shape, numbers.tobytes()
+        if key not in self._made:
+            steps = np.diff(numbers) if numbers.ndim == 1 and numbers.dtype.kind == "i" else None
+            if steps is not None and (steps == steps[0]).all():
+                attrs = {
+                    "shape": numbers.shape, "axis": 0, "start": int(numbers[0]), "step": int(steps[0]),
+                    "dtype": numbers.dtype,
+                }  # fmt: skip
+                var = Var(Type(numbers.dtype, numbers.shape))
+                self.outer._record(Node(Iota, (), (var,), attrs, (), self.location))
+                self._made[key] = var
+            else:
+                if numbers.size > LARGEST_COPY:
+                    raise Obstacle("it reads other constants in each iteration, too many to keep", self.location)
+                self._made[key] = self._constant(self.outer, numbers, False)
+        return self._made[key]
+
+    def _elements_of_one(self, values: Sequence[Var]) -> Var | None:
+        """The stack of which the values are elements at even distances, beginning with that of the first iteration."""
+        places = list(map(self.elements.get, values))
+        if any(p is None or p[0] is not places[0][0] for p in places):  # type: ignore[index]
+            return None
+        stack = places[0][0]  # type: ignore[index]
+        steps = np.array([p[1] for p in places])  # type: ignore[index]
+        even = np.diff(steps)
+        if (even != even[0]).any():
+            return None
+        return self._stacked_slices(stack, steps[:, None], (1,), (1,), stack.type.shape[1:])
+
+    def _seen_through(self, nodes: Sequence[Node | None]) -> Var | None:
+        """The values as views, made in the loop, of what they are views of."""
+        first = nodes[0]
+        if first is None or first.op not in _SEEN_THROUGH or any(n is None or n.op is not first.op for n in nodes):
+            return None
+        known: list[Node] = nodes  # type: ignore[assignment]
+        if first.op is Slice:
+            sizes = {(n.inputs[0], n.attrs["size"], n.attrs["step"]) for n in known}
+            starts = np.array([n.attrs["start"] for n in known])
+            steps = np.diff(starts, axis=0)
+            if len(sizes) > 1 or starts.dtype.kind != "i" or (steps != steps[0]).any() or not steps.any():
+                return None
+            return self._moving_slice(first.inputs[0], starts, first.attrs["size"], first.attrs["step"])
+        if any(n.attrs != first.attrs for n in known):
+            return None
+        inner = self._each([n.inputs[0] for n in known])
+        return self._copy(first, (inner,))
+
+    def _joined(self, values: Sequence[Var]) -> Var:
+        """Outside, a stack of different values."""
+        type = values[0].type
+        size = type.size
+        if not isinstance(size, int) or size * len(values) > LARGEST_COPY // 4:
+            raise Obstacle("it reads other large arrays in each iteration", self.location)
+        if len(set(values)) < len(values):
+            raise Obstacle("it reads now one value, now another one", self.location)
+        with setting(trace=self.outer, grad_enabled=True):
+            rows = [reshape(self._outside(v), (1, *type.shape)) for v in values]
+            return self.outer.lift(Concatenate.apply(*rows, axis=0))
+
+    def _outside(self, var: Var) -> Tensor:
+        return Tensor._traced(self.outer, var)
+
+    # ---- nodes -----------------------------------------------------------------------------------------------------
+
+    def _copy(self, node: Node, inputs: tuple[Var, ...]) -> Var:
+        outputs = tuple(Var(v.type, v.name) for v in node.outputs)
+        self.body._record(Node(node.op, inputs, outputs, node.attrs, node.bodies, node.location))
+        return outputs[0]
+
+    def _step(self, position: int, node: Node, inputs: tuple[Var, ...]) -> None:
+        starts = self.loop.moving.get(position)
+        if starts is None:
+            outputs = tuple(Var(v.type, v.name) for v in node.outputs)
+            self.body._record(Node(node.op, inputs, outputs, node.attrs, node.bodies, node.location))
+            self.values += outputs
+        elif node.op is Slice:
+            source = next((outside for outside, inside in self.fixed.items() if inside is inputs[0]), None)
+            if source is not None:
+                self.values.append(self._moving_slice(source, starts, node.attrs["size"], node.attrs["step"]))
+            else:
+                self.values.append(self._read(inputs[0], starts, node.attrs["size"], node.attrs["step"]))
+        else:
+            self.values.append(self._write(inputs, starts, node))
+
+    def _moving_slice(self, source: Var, starts: np.ndarray, size: Any, step: Any) -> Var:
+        """In the body, a part of a value from outside that moves evenly."""
+        key = source, starts.tobytes(), size, step
+        if key not in self._made:
+            axes = np.flatnonzero(starts[1] != starts[0])
+            if len(axes) == 1 and size[axes[0]] == 1:
+                stack = self._stacked_slices(source, starts, size, step, size)
+                self._made[key] = self._element(stack, Type(source.type.dtype, size))
+            else:
+                self._made[key] = self._read(self._invariant(source), starts, size, step)
+        return self._made[key]
+
+    def _stacked_slices(self, source: Var, starts: np.ndarray, size: Any, step: Any, shape: Any) -> Var:
+        """Outside, the slices of all iterations, of one element along the one axis they move on, stacked."""
+        (axis,) = np.flatnonzero(starts[1] != starts[0]).tolist()
+        stride, count = int(starts[1][axis] - starts[0][axis]), len(starts)
+        rest = len(source.type.shape) - len(size)
+        whole = source.type.shape[len(size) :]
+        first = (*(int(a) for a in starts[0]), *(0,) * rest)
+        sizes = (*size[:axis], count, *size[axis + 1 :], *whole)
+        steps = (*step[:axis], stride, *step[axis + 1 :], *(1,) * rest)
+        key = source, first, sizes, steps, shape
+        if key not in self._made:
+            with setting(trace=self.outer, grad_enabled=True):
+                taken = take_slice(self._outside(source), first, sizes, steps)
+                self._made[key] = self.outer.lift(reshape(moveaxis(taken, axis, 0), (count, *shape)))
+        return self._made[key]
+
+    def _positions(self, starts: np.ndarray, axis: int) -> Tensor:
+        """In the body, where the slice of the iteration begins."""
+        numbers = starts[:, axis].astype(np.int64)
+        return Tensor._traced(self.body, self._element(self._sequence(numbers), Type(numbers.dtype)))
+
+    def _read(self, source: Var, starts: np.ndarray, size: Any, step: Any) -> Var:
+        """In the body, a slice that moves: a gather along the axes on which it does."""
+        moving = np.flatnonzero(starts[1] != starts[0]).tolist()
+        others = [a for a in range(len(size)) if a not in moving]
+        with setting(trace=self.body, grad_enabled=True):
+            x = Tensor._traced(self.body, source)
+            start = tuple(0 if a in moving else int(s) for a, s in enumerate(starts[0]))
+            sizes = tuple(d if a in moving else n for a, (d, n) in enumerate(zip(source.type.shape, size, strict=True)))
+            steps = tuple(1 if a in moving else s for a, s in enumerate(step))
+            taken = transpose(take_slice(x, start, sizes, steps), (*moving, *others))
+            if all(size[a] == 1 for a in moving):
+                found = Gather.apply(taken, *(self._positions(starts, a) for a in moving))
+            else:
+                found = Gather.apply(taken, *self._grid(starts, moving, size, step))
+            in_order = reshape(found, (*(size[a] for a in moving), *(size[a] for a in others)))
+            return self.body.lift(transpose(in_order, tuple(np.argsort([*moving, *others]).tolist())))
+
+    def _grid(self, starts: np.ndarray, moving: Sequence[int], size: Any, step: Any) -> list[Any]:
+        """Index arrays for all combinations of positions on the axes."""
+        shape = tuple(size[a] for a in moving)
+        arrays = []
+        for number, axis in enumerate(moving):
+            around = [-1 if k == number else 1 for k in range(len(moving))]
+            offsets = np.reshape(np.arange(size[axis]) * step[axis], around)
+            arrays.append(broadcast_to(self._positions(starts, axis) + offsets, shape))
+        return arrays
+
+    def _write(self, inputs: tuple[Var, ...], starts: np.ndarray, node: Node) -> Var:
+        """In the body, a write to a region that moves."""
+        moving = np.flatnonzero(starts[1] != starts[0]).tolist()
+        size, step = node.inputs[1].type.shape, node.attrs["step"]
+        if any(size[a] != 1 for a in moving):
+            return self._write_many(inputs, starts, node, moving)
+        fixed = slices([int(s) for s in starts[0]], size, step)  # type: ignore[arg-type]
+        with setting(trace=self.body, grad_enabled=True):
+            x, value = (Tensor._traced(self.body, v) for v in inputs)
+            index = tuple(self._positions(starts, a) if a in moving else fixed[a] for a in range(len(size)))
+            rest = reshape(value, tuple(d for a, d in enumerate(size) if a not in moving))
+            return self.body.lift(index_update(x, index, rest))
+
+    def _write_many(self, inputs: tuple[Var, ...], starts: np.ndarray, node: Node, moving: list[int]) -> Var:
+        if len(moving) > 1:
+            raise Obstacle("it writes to a block that moves along several axes", node.location)
+        size: Any = node.inputs[1].type.shape
+        step = node.attrs["step"]
+        (axis,) = moving
+        fixed = slices([int(s) for s in starts[0]], size, step)
+        with setting(trace=self.body, grad_enabled=True):
+            x, value = (Tensor._traced(self.body, v) for v in inputs)
+            places = self._positions(starts, axis) + np.arange(size[axis]) * step[axis]
+            index = tuple(places if a == axis else fixed[a] for a in range(len(size)))
+            return self.body.lift(index_update(x, index, value))
+
+
+def element_nodes(stack: Var, step: int, var: Var, location: Location | None) -> list[Node]:
+    """Nodes that take `var` out of a stack of which it is an element."""
+    rest = stack.type.shape[1:]
+    row = Var(Type(stack.type.dtype, (1, *rest)))
+    attrs = {"start": (step, *(0,) * len(rest)), "size": (1, *rest), "step": (1,) * (1 + len(rest))}
+    nodes = [Node(Slice, (stack,), (row,), attrs, (), location)]
+    if not var.type.weak:
+        return [*nodes, Node(Reshape, (row,), (var,), {"shape": rest}, (), location)]
+    plain = Var(Type(var.type.dtype, rest))
+    return [
+        *nodes,
+        Node(Reshape, (row,), (plain,), {"shape": rest}, (), location),
+        Node(Weaken, (plain,), (var,), NO_ATTRS, (), location),
+    ]
+
+
+def _location(loop: Loop) -> Location | None:
+    """The user's line of a loop: that of what it hands on to the next iteration, else of its first operation."""
+    carried = [o.place for o in loop.operands if isinstance(o, Carried)]
+    offsets = loop.listed.first[loop.start : loop.start + loop.period] - loop.listed.first[loop.start]
+    position = int(np.searchsorted(offsets, carried[0], "right")) - 1 if carried else 0
+    return loop.listed.nodes[loop.start + position].location
