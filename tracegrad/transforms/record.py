@@ -11,6 +11,7 @@ from tracegrad import tree
 from tracegrad.autograd.versions import check_saved
 from tracegrad.errors import LeavesTraceError, TracegradError
 from tracegrad.ir.graph import Graph, Location, Var
+from tracegrad.ir.sizes import active, dims_in
 from tracegrad.ir.types import Type
 from tracegrad.passes.roll import roll, with_guards_joined
 from tracegrad.records import record
@@ -114,6 +115,7 @@ def record(
             effects, written = collect(trace, results, len(outputs), leaves, arguments, grad_enabled)
     finally:
         trace.memory.gradients.restore()
+    consume_sizes(trace)
     guards = tuple(number for _, number in trace.guards)
     outputs += (*written, *(var for var, _ in trace.guards))
     graph, captured = trace.finish(outputs)
@@ -123,6 +125,28 @@ def record(
     positions = list(types)
     wrt = tuple(positions.index(p) for p in differentiated)
     return Recording(graph, tuple(captured), output, guards, wrt, effects, rolled.notes)
+
+
+def consume_sizes(trace: Trace) -> None:
+    """Decisions on values that are computed from sizes alone bind the sizes, not the values."""
+    if active.sizes is None:
+        return
+    kept = []
+    for var, number in trace.guards:
+        stack, seen, dims, of_values = [var], {var}, set(), False
+        while stack:
+            node = trace.definitions.get(stack.pop())
+            if node is None:
+                of_values = True
+                break
+            dims |= dims_in(tuple(node.attrs.values())) | dims_in(tuple(v.type.shape for v in node.outputs))
+            stack += [v for v in node.inputs if v not in seen]
+            seen.update(node.inputs)
+        if of_values or not dims:
+            kept.append((var, number))
+        for dim in () if of_values else dims:
+            active.sizes.consume(dim, "in a decision on a number computed from it")
+    trace.guards[:] = kept
 
 
 def call_user(function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
