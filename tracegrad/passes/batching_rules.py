@@ -184,6 +184,7 @@ RULES |= {
     "gather": gather,
     "matmul": matmul,
     "python_number": python_number,
+    "weaken": python_number,
     "reshape": reshape,
     "scatter_add": scatter_add,
     "solve": solve,

@@ -56,6 +56,13 @@ class Region(Operation):
 
         return backward_of(node)(node, inputs, outputs, needs, cotangents)
 
+    @staticmethod
+    def batch_symbolic(node: Node, tensors: tuple[Tensor, ...], flags: tuple[bool, ...], size: Any) -> Any:
+        """The outputs for all rows of a batch, by nodes of the same kinds; None where only row by row will do."""
+        from tracegrad.passes.batching_loops import rule_of
+
+        return rule_of(node)(node, tensors, flags, size)
+
 
 def type_faults(what: str, values: Sequence[Var], expected: Sequence[Type]) -> Iterator[str]:
     """What is wrong with the types of some of a node's values."""
