@@ -33,7 +33,7 @@ from tracegrad.state import setting, state
 from tracegrad.tensor import Tensor
 from tracegrad.trace.tracer import Trace, splice
 
-Values = Sequence[Tensor]
+Values = Sequence[Any]  # Tensors
 Flags = Sequence[bool]
 Rule = Callable[[Node, tuple[Tensor, ...], tuple[bool, ...], DimLike], "Sequence[Tensor] | None"]
 
@@ -54,7 +54,7 @@ def _emit(
     return trace.emit(op, tuple(x._var for x in inputs), tuple(types), attrs, bodies, trace.location)
 
 
-def _graph(name: str, types: Sequence[Type], function: Callable[[list[Tensor]], Sequence[Any]]) -> Graph:
+def _graph(name: str, types: Sequence[Type], function: Callable[[list[Any]], Sequence[Any]]) -> Graph:
     """The graph that a function of Tensors of these types records."""
     trace = Trace(name)
     inputs = [trace.add_input(t) for t in types]
@@ -63,7 +63,7 @@ def _graph(name: str, types: Sequence[Type], function: Callable[[list[Tensor]], 
     return Graph(tuple(trace.inputs), (*constants_met(trace), *trace.nodes), outputs, name)
 
 
-def _run(graph: Graph, inputs: Values) -> list[Tensor]:
+def _run(graph: Graph, inputs: Values) -> list[Any]:
     """The graph's nodes in the active trace: its outputs."""
     trace = state.trace
     assert trace is not None
@@ -173,7 +173,7 @@ def _while_any(node: Node, tensors: tuple[Tensor, ...], flags: tuple[bool, ...],
     going = _run(asks, [*carry, *asked])[0]
     counts = zeros(Type(COUNT.dtype, (size,)))
 
-    def advance(values: list[Tensor]) -> list[Any]:
+    def advance(values: list[Any]) -> list[Any]:
         before, (active, count), others = values[:n_carry], values[n_carry : n_carry + 2], values[n_carry + 2 :]
         moved = _run(step, [*before, *others[len(asked) :]])
         after = [_pick(active, new, old) for new, old in zip(moved, before, strict=True)]
@@ -193,8 +193,8 @@ def _while_any(node: Node, tensors: tuple[Tensor, ...], flags: tuple[bool, ...],
 
 
 def _cond(node: Node, tensors: tuple[Tensor, ...], flags: tuple[bool, ...], size: DimLike) -> Sequence[Tensor]:
-    index, *operands = tensors
-    per_operand = flags[1:]
+    index: Any = tensors[0]
+    operands, per_operand = tensors[1:], flags[1:]
     made = [_batched(body, size, per_operand) for body in node.bodies]
     wanted = [flags[0] or any(column) for column in zip(*(has_rows for _, has_rows in made), strict=True)]
     bodies = [_for_all(graph, has_rows, wanted, size) for graph, has_rows in made]
@@ -215,12 +215,12 @@ def _where_taken(body: Graph, chosen: Any, operands: Values, flags: Flags) -> li
     """A batched branch, with meaning for the rows that take it; zeros where there is none."""
     first = np.argmax(chosen)
 
-    def taken(values: list[Tensor]) -> Sequence[Any]:
+    def taken(values: list[Any]) -> Sequence[Any]:
         mask, row, *rest = values
         safe = [_pick(mask, x, x[row]) if flag else x for x, flag in zip(rest, flags, strict=True)]
         return _run(body, safe)
 
-    def nothing(values: list[Tensor]) -> Sequence[Any]:
+    def nothing(values: list[Any]) -> Sequence[Any]:
         return [zeros(v.type) for v in body.outputs]
 
     given = [chosen, first, *operands]
@@ -293,7 +293,7 @@ def _masked_scan(node: Node, inputs: list[Tensor], count: Tensor) -> Values:
     n_carry, end = node.attrs["n_carry"], node.attrs["n_carry"] + node.attrs["n_xs"]
     inside = node.bodies[0]
 
-    def step(values: list[Tensor]) -> list[Any]:
+    def step(values: list[Any]) -> list[Any]:
         steps, position, own = values[end + 1 :], values[end], values[:end]
         limit, *rest = steps
         results = _run(inside, [*own, *rest])
