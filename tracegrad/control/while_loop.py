@@ -51,7 +51,7 @@ def while_loop(cond_fun: Callable[[Any], Any], body_fun: Callable[[Any], Any], i
     n_carry, written = len(types), recorded.written
     body, values, captured = carrying_writes(*recorded.finish(finals), written, n_carry, 0)
     types = (*types, *(w.entry.type for w in written))
-    condition, asked = _condition(trace, cond_fun, types, spec, written)
+    condition, asked = _condition(trace, cond_fun, types, spec, written, given)
     attrs = {"n_carry": len(types), "n_condition": len(asked)}
     sources = [*(as_type(g, t) for g, t in zip(given, types, strict=False)), *values, *asked, *captured]
     results = emit_region(trace, While, sources, (*types, COUNT), attrs, (condition, body))
@@ -80,7 +80,7 @@ def _record(
     labels = [f"c{i}" for i in range(len(types))]
     arguments = tree.flatten((tree.unflatten(spec, [0] * len(types)),))[1]
     for _ in range(ATTEMPTS):
-        recorded = record_body(trace, body_fun, types, arguments, labels, WHAT)
+        recorded = record_body(trace, body_fun, types, arguments, labels, WHAT, given)
         check_structure(WHAT, spec, recorded.spec)
         wanted = join_types(WHAT, names, types, [v.type for v in recorded.outputs])
         if wanted == types:
@@ -93,13 +93,13 @@ def _record(
 
 
 def _condition(
-    trace: Trace, cond_fun: Any, types: tuple[Type, ...], spec: Any, written: Sequence[Written]
+    trace: Trace, cond_fun: Any, types: tuple[Type, ...], spec: Any, written: Sequence[Written], given: Sequence[Any]
 ) -> tuple[Graph, list[Any]]:
     """The condition's graph, whose inputs are all carries, and what else it captured."""
     n_carry = len(types) - len(written)
     labels = [f"c{i}" for i in range(n_carry)]
     arguments = tree.flatten((tree.unflatten(spec, [0] * n_carry),))[1]
-    recorded = record_body(trace, cond_fun, types[:n_carry], arguments, labels, f"{WHAT} condition")
+    recorded = record_body(trace, cond_fun, types[:n_carry], arguments, labels, f"{WHAT} condition", given)
     without_writes(recorded, f"the condition of {WHAT}")
     if len(recorded.outputs) != 1 or not recorded.spec.is_leaf() or recorded.outputs[0].type.size != 1:
         shapes = ", ".join(str(v.type) for v in recorded.outputs)

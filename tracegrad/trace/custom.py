@@ -21,8 +21,6 @@ from tracegrad.errors import (
     ArgumentError,
     AutogradError,
     LeavesFunctionBody,
-    SymbolicValueError,
-    UnsupportedError,
     user_location,
 )
 from tracegrad.function import Function
@@ -37,6 +35,7 @@ from tracegrad.ops.operands import guarded_int
 from tracegrad.ops.stop import StopGradient
 from tracegrad.state import setting, state
 from tracegrad.tensor import Tensor
+from tracegrad.trace.examples import example, note_results
 from tracegrad.trace.tracer import Trace
 
 _INTERNAL = {
@@ -227,7 +226,7 @@ def _stopped(trace: Trace, value: Tensor) -> Tensor:
 
 
 def _host_call(cls: Any, trace: Trace, arguments: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Any:
-    """Run forward once on the numbers of this run, and record that it has to run in Python."""
+    """Run forward once, on the numbers of this run or examples of them, and record that it has to run in Python."""
     positions = [i for i, a in enumerate(arguments) if isinstance(a, Tensor)]
     static = tuple(None if isinstance(a, Tensor) else a for a in arguments)
     forward = HostForward(cls, static, dict(kwargs), tuple(positions))
@@ -235,18 +234,10 @@ def _host_call(cls: Any, trace: Trace, arguments: tuple[Any, ...], kwargs: Mappi
     inputs = [trace.lift(s) for s in sources]
     for dim in {d for v in inputs for d in v.type.shape if isinstance(d, Dim)}:
         guarded_int(dimension(dim))  # the sizes of the results are those of this run
-    try:
-        arrays = [np.asarray(trace.value(v)) for v in inputs]
-    except SymbolicValueError as error:
-        raise UnsupportedError(
-            f"{cls.__name__} leaves tracegrad (.numpy(), SciPy code, …) in the body of a loop or branch, where values "
-            "have no numbers yet",
-            fix="write it in NumPy functions of Tensors, or call it outside the loop",
-        ) from error
+    arrays = [example(trace, v) for v in inputs]
     result, arrays = forward.learn(arrays)
     results = _emit(trace, HostCall, sources, forward.output_types, {"function": forward})
-    for out, array in zip(results, arrays, strict=True):
-        trace.values[out._var] = array
+    note_results(trace, results, arrays)
     values = tuple(map(_as_output, result)) if isinstance(result, tuple) else (_as_output(result, alone=True),)
     return _as_returned(trace, result, values, results, forward.plain, sources)
 

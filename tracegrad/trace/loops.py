@@ -18,6 +18,7 @@ from tracegrad.ops.stop import StopGradient
 from tracegrad.state import setting, state
 from tracegrad.tensor import Tensor
 from tracegrad.trace.custom import SymbolicNode
+from tracegrad.trace.examples import note_examples
 from tracegrad.trace.tracer import Trace
 
 
@@ -49,14 +50,17 @@ class Recorded:
 
 
 def record_body(
-    parent: Trace, function: Callable[..., Any], types: Sequence[Type], spec: Any, names: Sequence[str], name: str
-) -> Recorded:
+    parent: Trace, function: Callable[..., Any], types: Sequence[Type], spec: Any, names: Sequence[str], name: str,
+    examples: Sequence[Any] = (),
+) -> Recorded:  # fmt: skip
     """Call `function(*args)`, the arguments a tree `spec` with symbolic leaves of these types.
 
+    `examples` are values from outside that the leaves have in the first step, as far as they are known.
     Raises ArgumentError where the result has leaves that are no numbers, and what the function raises.
     """
     body = Trace(name, parent)
     leaves: list[Any] = [body.add_input(t, n) for t, n in zip(types, names, strict=True)]
+    note_examples(body, body.inputs, examples)
     with setting(trace=body, grad_enabled=True, function_body=False):
         result = function(*tree.unflatten(spec, leaves))
         found, result_spec = tree.flatten(result)
