@@ -15,6 +15,7 @@ from tracegrad.ir.graph import Graph, Var
 from tracegrad.ir.types import Type
 from tracegrad.ops.casting import astype
 from tracegrad.ops.loops import Cond
+from tracegrad.ops.loops.readings import with_readings
 from tracegrad.state import setting, state
 from tracegrad.tensor import Tensor
 from tracegrad.trace.loops import Recorded, Written, as_traced, carry_out, emit_region, record_body
@@ -60,7 +61,7 @@ def _traced(
     given = [as_traced(trace, leaf, what) for leaf in leaves]
     types = [g.type for g in given]
     labels = [f"a{i}" for i in range(len(types))]
-    recorded = [record_body(trace, b, types, spec, labels, _name(b, what)) for b in branches]
+    recorded = [record_body(trace, b, types, spec, labels, _name(b, what), given) for b in branches]
     results = _agreed(recorded, what)
     finished = []
     for each in recorded:
@@ -73,9 +74,11 @@ def _traced(
     bodies = tuple(
         _also_written(b, each, shared, len(given), written) for b, each in zip(bodies, recorded, strict=True)
     )
-    types = [*results, *(w.entry.type for w in written)]
+    if trace.parent is not None:
+        bodies = with_readings(bodies)
+    types = [v.type for v in bodies[0].outputs]
     out = emit_region(trace, Cond, [astype(index, np.int64), *given, *shared], types, {}, bodies)
-    carry_out(trace, written, out[len(results) :], what)
+    carry_out(trace, written, out[len(results) : len(results) + len(written)], what)
     return tree.unflatten(recorded[0].spec, list(out[: len(results)]))
 
 

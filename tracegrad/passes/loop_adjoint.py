@@ -11,7 +11,7 @@ sized:  a sized of the adjoint of its body.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from tracegrad.ir.dims import DimLike, symbol
@@ -20,6 +20,7 @@ from tracegrad.ir.types import Type
 from tracegrad.ops.arithmetic import Add
 from tracegrad.ops.cotangent import zeros
 from tracegrad.ops.loops import Cond, Scan, Sized, Weaken, While
+from tracegrad.ops.loops.readings import readings
 from tracegrad.ops.loops.scan import body_parts, is_dear, output_types, parts, stacked, with_tape
 from tracegrad.passes.adjoint import active_values, adjoint, constants_met, values_reaching
 from tracegrad.passes.dce import dce
@@ -106,7 +107,7 @@ def _scan(node: Node, inputs: Values, outputs: Values, needs: tuple[bool, ...], 
     seeds = [*found.carry, *(n_carry + k for k in found.ys)]
     if not wrt or not seeds:
         return (None,) * len(inputs)
-    step, kept = _with_results(pulled(body, wrt, seeds), body_parts(node).ys)
+    step, kept = _with_results(pulled(body, wrt, seeds), node)
     reverse = _Reverse(step, body, n_carry, n_xs, found)
     graph = reverse.record()
     tapes: dict[int, Tensor] = dict(enumerate(inputs))
@@ -122,7 +123,7 @@ def _scan(node: Node, inputs: Values, outputs: Values, needs: tuple[bool, ...], 
         "length": length, "reverse": not node.attrs["reverse"], "n_carry": len(start) + len(sums),
         "n_xs": len(taped) + len(arriving), "unroll": node.attrs["unroll"],
     }  # fmt: skip
-    graph = with_tape(graph, attrs["n_carry"])
+    graph = with_tape(graph, attrs["n_carry"], length)
     types = output_types(graph, attrs["n_carry"], length)
     results = _emit(Scan, [*start, *sums, *taped, *arriving, *fixed], types, attrs, (graph,))
     grads: list[Any] = [None] * len(inputs)
@@ -135,13 +136,23 @@ def _scan(node: Node, inputs: Values, outputs: Values, needs: tuple[bool, ...], 
     return tuple(grads)
 
 
-_FUNCTIONS = frozenset("exp expm1 log log1p tanh expit sin cos erf power sqrt".split())
+def _with_results(step: Graph, node: Node) -> tuple[Graph, tuple[int, ...]]:
+    """The step that takes from the loop's ys, as further inputs, what is dear to compute once more and what it reads of
+    large carries, if that is all it needs of them; which ys."""
+    body, makers, ys = node.bodies[0], step.definitions(), body_parts(node).ys
+    read = readings(body, node.attrs["n_carry"])
+    dear = {v: p for p, v in enumerate(ys) if v in makers and is_dear(makers[v])}
+    both = dear | {v: p for p, v in enumerate(ys) if v in makers and v in read}
+    graph, kept = _given(step, both)
+    used = {v for n in graph.nodes for v in n.inputs} | set(graph.outputs)
+    whole = {k for k, v in enumerate(body.inputs[: node.attrs["n_carry"]]) if v in used}
+    if not any(v not in dear and read[v] & whole for v in both):
+        return graph, kept
+    return _given(step, {v: p for v, p in both.items() if v in dear or not read[v] & whole})
 
 
-def _with_results(step: Graph, ys: Sequence[Var]) -> tuple[Graph, tuple[int, ...]]:
-    """The step that takes from the loop's ys what is dear to compute once more, as further inputs; which ys."""
-    makers = step.definitions()
-    found = {v: p for p, v in enumerate(ys) if v in makers and (is_dear(makers[v]) or makers[v].name in _FUNCTIONS)}
+def _given(step: Graph, found: Mapping[Var, int]) -> tuple[Graph, tuple[int, ...]]:
+    """The step that is given some of its values as further inputs, as far as it reads them; which ys these are."""
     given = {v: Var(v.type, v.name or "kept") for v in found}
     nodes = tuple(
         Node(n.op, tuple(given.get(v, v) for v in n.inputs), n.outputs, n.attrs, n.bodies, n.location)
@@ -225,7 +236,7 @@ def _tapes(node: Node, inputs: Values, outputs: Values, wanted: Sequence[int]) -
 def _taped_again(node: Node, inputs: Values, wanted: Sequence[int]) -> dict[int, Tensor]:
     """The tapes of a scan that has lost them, by running it once more."""
     n_carry = node.attrs["n_carry"]
-    body = with_tape(node.bodies[0], n_carry)
+    body = with_tape(node.bodies[0], n_carry, node.attrs["length"])
     types = output_types(body, n_carry, node.attrs["length"])
     results = _emit(Scan, inputs, types, node.attrs, (body,))
     again = Node(Scan, node.inputs, tuple(r._var for r in results), node.attrs, (body,))
@@ -265,7 +276,7 @@ def _while(node: Node, inputs: Values, outputs: Values, needs: tuple[bool, ...],
 def _as_scan(node: Node, length: DimLike) -> Graph:
     """A `while` as the scan of `length` steps that it turned out to be."""
     n_carry = node.attrs["n_carry"]
-    body = with_tape(node.bodies[1], n_carry)
+    body = with_tape(node.bodies[1], n_carry, length)
     attrs = {"length": length, "reverse": False, "n_carry": n_carry, "n_xs": 0, "unroll": 1}
     inputs = tuple(Var(v.type, v.name) for v in body.inputs)
     outputs = tuple(map(Var, output_types(body, n_carry, length)))
@@ -284,13 +295,31 @@ def _cond(node: Node, inputs: Values, outputs: Values, needs: tuple[bool, ...], 
     seeds = _seeds(node.outputs, cotangents)
     if not wrt or not seeds:
         return (None,) * len(inputs)
-    bodies = tuple(pulled(body, wrt, seeds) for body in node.bodies)
-    given = [*inputs, *(cotangents[k] for k in seeds)]
+    bodies, read = _given_readings(node, [pulled(body, wrt, seeds) for body in node.bodies])
+    given = [*inputs, *(cotangents[k] for k in seeds), *(outputs[k] for k in read)]
     results = _emit(Cond, given, [v.type for v in bodies[0].outputs], {}, bodies)
     grads: list[Any] = [None] * len(inputs)
     for k, g in zip(wrt, results, strict=True):
         grads[k + 1] = g
     return tuple(grads)
+
+
+def _given_readings(node: Node, adjoints: Sequence[Graph]) -> tuple[tuple[Graph, ...], list[int]]:
+    """The adjoints of branches that are given what the branches have read of large arrays, where that is all they need
+    of them; which outputs of the node that is."""
+    found: list[tuple[Graph, dict[int, Var]]] = []
+    for body, step in zip(node.bodies, adjoints, strict=True):
+        read, makers = readings(body, len(body.inputs)), body.definitions()
+        places = {v: k for k, v in enumerate(body.outputs) if v in read and v in makers}
+        graph, kept = _given(step, places)
+        inputs = graph.inputs[len(step.inputs) :]
+        found.append((graph, dict(zip(kept, inputs, strict=True))))
+    every = sorted({k for _, own in found for k in own})
+    bodies = []
+    for (graph, own), step in zip(found, adjoints, strict=True):
+        more = (own.get(k) or Var(node.outputs[k].type) for k in every)
+        bodies.append(Graph((*graph.inputs[: len(step.inputs)], *more), graph.nodes, graph.outputs, graph.name))
+    return tuple(bodies), every
 
 
 def _sized(node: Node, inputs: Values, outputs: Values, needs: tuple[bool, ...], cotangents: Cotangents) -> Any:

@@ -16,6 +16,7 @@ from tracegrad.passes.bodies import everywhere
 from tracegrad.passes.cse import cse
 from tracegrad.passes.dce import dce
 from tracegrad.passes.fold import fold
+from tracegrad.passes.increments import increments
 from tracegrad.passes.loop_sums import loop_sums
 from tracegrad.passes.simplify import simplify
 from tracegrad.passes.specialise import specialise
@@ -32,6 +33,7 @@ PIPELINE: tuple[Pass, ...] = (
     specialise,
     everywhere(cse),
     loop_sums,
+    increments,
     everywhere(simplify),
     everywhere(cse),
     dce,

@@ -12,6 +12,7 @@ from tracegrad.ir.graph import Graph, Node, Var
 from tracegrad.ir.interpret import concrete
 from tracegrad.ir.types import Type
 from tracegrad.ops.loops.base import Body, Region, type_faults, types_of
+from tracegrad.ops.loops.readings import readings
 from tracegrad.records import record
 
 
@@ -91,47 +92,57 @@ def _parts(node: Node, inputs: Sequence[Var], outputs: Sequence[Var]) -> ScanPar
     )  # fmt: skip
 
 
-def with_tape(body: Graph, n_carry: int) -> Graph:
+def with_tape(body: Graph, n_carry: int, length: DimLike | None = None) -> Graph:
     """The body that also returns, as further ys, what its adjoint is computed from: the carry it was given, and what is
-    dearer to compute again than to keep.
+    dearer to compute again than to keep, and what a step reads of large arrays.
 
     A carry that the body returns as it is needs no tape. Where no adjoint comes, dead code elimination drops it.
+    `length` is the number of steps, as far as it is known.
     """
     present = set(body.outputs[n_carry:])
     changed = zip(body.inputs[:n_carry], body.outputs[:n_carry], strict=True)
     taped = [v for v, final in changed if v is not final and v not in present]
     present.update(taped)
-    kept = tuple(v for v in _dear(body, n_carry) if v not in present)
-    return Graph(body.inputs, body.nodes, (*body.outputs, *taped, *kept), body.name)
+    kept = dict.fromkeys((*_kept(body, n_carry, length), *readings(body, n_carry)))
+    further = (v for v in kept if v not in present)
+    return Graph(body.inputs, body.nodes, (*body.outputs, *taped, *further), body.name)
 
 
 DEAR = 16  # multiplications for each element of a product that is kept
 MOST = 8  # times the carry, in elements, may be kept besides it
-FLOOR = 1024  # elements that may be kept beside any carry
-
-
-def _dear(body: Graph, n_carry: int) -> list[Var]:
-    """Products of matrices, and results of LAPACK and of calls into Python, as far as they do not take much memory."""
-    found: list[Var] = []
-    left = FLOOR + MOST * sum((v.type.size for v in body.inputs[:n_carry]), start=0)
-    for node in body.nodes:
-        if is_dear(node):
-            size = sum((v.type.size for v in node.outputs), start=0)
-            if not isinstance(size, int) or (isinstance(left, int) and size <= left):
-                found += node.outputs
-                left = left - size
-    return found
+TAPE = 1 << 23  # elements that may be kept in all steps together besides that
+_SOLVERS = frozenset({"solve", "inv", "det", "cofactors", "logabsdet", "cholesky", "argsort", "host_call"})
+_FUNCTIONS = frozenset({
+    "exp", "exp2", "expm1", "log", "log1p", "log2", "log10", "tanh", "expit", "sin", "cos", "tan", "erf", "power",
+    "logaddexp", "sinh", "cosh", "arctan", "arctan2", "gammaln", "digamma",
+})  # fmt: skip
 
 
 def is_dear(node: Node) -> bool:
-    """Whether the results of a node of a body are kept for the adjoint rather than computed again."""
+    """Whether the results of a node of a body are kept for the adjoint rather than computed again.
+
+    Products of matrices, results of LAPACK and of calls into Python; functions that take several times as long as
+    storing and loading a number.
+    """
     if node.name == "matmul":
         inner = node.inputs[0].type.shape[-1]
         return not isinstance(inner, int) or inner >= DEAR
-    return node.name in _SOLVERS or node.name == "host_call"
+    return node.name in _SOLVERS or node.name in _FUNCTIONS
 
 
-_SOLVERS = frozenset({"solve", "inv", "det", "cofactors", "logabsdet", "cholesky", "argsort"})
+def _kept(body: Graph, n_carry: int, length: DimLike | None) -> list[Var]:
+    """The results that are kept, as far as they do not take much memory; functions only where it is little."""
+    found: list[Var] = []
+    carried = sum((v.type.size for v in body.inputs[:n_carry]), start=0)
+    little = TAPE // max(length, 1) if isinstance(length, int) else carried
+    much = MOST * carried + little
+    for node in sorted(filter(is_dear, body.nodes), key=lambda n: n.name in _FUNCTIONS):
+        size = sum((v.type.size for v in node.outputs), start=0)
+        allowed = little if node.name in _FUNCTIONS else much
+        if not isinstance(size, int) or not isinstance(allowed, int) or size <= allowed:
+            found += node.outputs
+            little, much = little - size, much - size
+    return found
 
 
 def output_types(body: Graph, n_carry: int, length: DimLike) -> tuple[Type, ...]:

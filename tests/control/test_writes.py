@@ -1,0 +1,201 @@
+"""Writes into arrays that a loop carries: right in value and derivatives, and each costs what it writes.
+
+What a step costs is read off the scheduled program of the value and the gradient: no loop, fill or tape in a step is as
+long as the array, and the array is updated in place.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import numpy as np
+import pytest
+
+import tracegrad as tg
+from tests.tracing import trace, value_and_gradients
+from tracegrad.ir.dims import product
+from tracegrad.passes.pipeline import optimize
+from tracegrad.schedule import schedule
+from tracegrad.schedule.loops import Call, Fill, Loop, LoopProgram, region_of
+from tracegrad.schedule.regions import in_place
+from tracegrad.schedule.rewrite import walk
+from tracegrad.schedule.verify import verify
+
+N = 80
+X = np.random.default_rng(0).uniform(0.2, 1.0, N)
+D = np.random.default_rng(1).standard_normal(N)
+
+
+def prefix(x: Any) -> Any:
+    def step(i: Any, a: Any) -> Any:
+        a[i + 1] = np.sin(a[i].copy()) + x[i] * x[i]
+        return a
+
+    return np.sum(tg.fori_loop(0, x.shape[0] - 1, step, np.zeros_like(x)) ** 2)
+
+
+def increments(x: Any) -> Any:
+    def step(i: Any, a: Any) -> Any:
+        a[i] += x[i] * a[i - 1].copy()
+        return a
+
+    return np.sum(tg.fori_loop(1, x.shape[0], step, x * 1.0) ** 2)
+
+
+def under_cond(x: Any) -> Any:
+    def step(i: Any, a: Any) -> Any:
+        def write(a: Any) -> Any:
+            a[i] = a[i - 1].copy() * x[i]
+            return a
+
+        return tg.cond(x[i] > 0.5, write, lambda a: a, a)
+
+    return np.sum(tg.fori_loop(1, x.shape[0], step, x * 2.0) ** 2)
+
+
+def until(x: Any) -> Any:
+    def step(c: Any) -> Any:
+        i, a = c
+        a[i] = a[i - 1].copy() * np.cos(x[i]) + x[i]
+        return i + 1, a
+
+    return np.sum(tg.while_loop(lambda c: c[0] < x.shape[0], step, (1, x * 1.0))[1] ** 2)
+
+
+def in_scan(x: Any) -> Any:
+    def step(c: Any, v: Any) -> Any:
+        a, k = c
+        a[k] = v * v
+        return (a, k + 1), a[k - 1].copy() * v
+
+    (a, _), ys = tg.scan(step, (np.zeros_like(x), 0), x)
+    return np.sum(a * ys)
+
+
+def time_warping(x: Any) -> Any:
+    """The table of dynamic time warping: two nested loops."""
+    x, y = x[:9], x[9:18] * 0.7
+    table = np.full((10, 10), 1e3) + 0.0 * x[0]
+    table[0, 0] = 0.0
+
+    def row(i: Any, d: Any) -> Any:
+        def element(j: Any, d: Any) -> Any:
+            up, left, both = d[i, j + 1].copy(), d[i + 1, j].copy(), d[i, j].copy()
+            d[i + 1, j + 1] = (x[i] - y[j]) ** 2 + np.minimum(np.minimum(up, left), both)
+            return d
+
+        return tg.fori_loop(0, 9, element, d)
+
+    return tg.fori_loop(0, 9, row, table)[9, 9]
+
+
+def columns(x: Any) -> Any:
+    """Rows, columns, views of views."""
+    n = x.shape[0]
+
+    def step(i: Any, t: Any) -> Any:
+        t[:, i] = np.sin(x[i]) * np.arange(4.0) + t[:, i - 1].copy()
+        row = t[1]
+        row[i] = row[i].copy() * x[i]
+        t[i % 4, 1:3] = t[i % 4, 1:3].copy() + x[2:4]
+        return t
+
+    t = tg.fori_loop(1, n, step, np.zeros((4, n)) * x[0])
+    return np.sum(t * t * x)
+
+
+def straight(x: Any) -> Any:
+    """No loop: single elements, slices, views of views, np.add.at, out=."""
+    a = np.zeros_like(x)
+    for k in range(1, 5):
+        a[k] = np.sin(x[k]) * a[k - 1].copy() + x[k]
+    a[2:4] += x[:2]
+    view = a[1:9][::2]
+    view[0] = x[0]
+    view[1:3] *= x[3]
+    np.add.at(a, np.arange(N) * 7 % 5, x * x)
+    np.multiply(a.copy(), x, out=a)
+    return np.sum(a * a)
+
+
+PROGRAMS = [prefix, increments, under_cond, until, in_scan, time_warping, columns, straight]
+FLAT = [prefix, increments, under_cond, until, in_scan]  # a step touches a fixed number of elements
+
+
+@pytest.mark.parametrize("function", PROGRAMS, ids=lambda f: f.__name__)
+def test_derivatives(function: Callable[..., Any]):
+    both = tg.value_and_grad(function)
+    value, gradient = both(X)
+    x = tg.tensor(X, requires_grad=True)
+    eager = function(x)
+    eager.backward()
+    np.testing.assert_allclose(value, eager.detach().numpy(), rtol=1e-12)
+    np.testing.assert_allclose(gradient, x.grad.numpy(), rtol=1e-10, atol=1e-12)
+    step = 1e-6
+    difference = (both(X + step * D)[0] - both(X - step * D)[0]) / (2 * step)
+    np.testing.assert_allclose(gradient @ D, difference, rtol=1e-5)
+
+
+@pytest.mark.parametrize("function", [increments, under_cond], ids=lambda f: f.__name__)
+def test_second_order(function: Callable[..., Any]):
+    first = tg.grad(function)
+    second = tg.grad(lambda x: np.sum(first(x) * D))(X)
+    step = 1e-6
+    difference = (first(X + step * D) - first(X - step * D)) / (2 * step)
+    np.testing.assert_allclose(second, difference, rtol=1e-4, atol=1e-6 * np.abs(difference).max())
+
+
+def bodies(program: LoopProgram, inside: bool = False) -> Iterator[LoopProgram]:
+    """The programs of the steps of all loops."""
+    for s in walk(program.body):
+        if isinstance(s, Call) and (region := region_of(s)) is not None:
+            for body in region.bodies:
+                if inside or s.kernel in ("scan", "while"):
+                    yield body
+                yield from bodies(body, inside or s.kernel in ("scan", "while"))
+
+
+@pytest.mark.parametrize("function", FLAT, ids=lambda f: f.__name__)
+def test_a_step_costs_what_it_writes(function: Callable[..., Any]):
+    graph, _ = trace(function, (X,))
+    program = schedule(optimize(value_and_gradients(graph, [0])))
+    verify(program)
+    found = list(bodies(program))
+    assert len(found) >= 2
+    for body in found:
+        for s in walk(body.body):
+            assert not (isinstance(s, Loop) and s.extent == N)
+            assert not (isinstance(s, Fill) and product(body.buffer(s.buffer).shape) == N)
+        large = [k for k, name in enumerate(body.outputs) if product(body.buffer(name).shape) == N]
+        assert all(any(in_place(body, i, k) for i in range(len(body.inputs))) for k in large)
+
+
+def test_two_versions_of_one_array():
+    """Both the old and the new value are wanted: one of them is a copy; reads of the old one come first."""
+
+    def function(x: Any) -> Any:
+        def step(c: Any, i: Any) -> Any:
+            old, total = c
+            new = old.copy()
+            new[i] = old[i] * 2.0 + old[i - 1]
+            return (new, total + np.sum(old * x) - new[i]), old[i] + new[i - 1]
+
+        (a, total), ys = tg.scan(step, (x * 1.0, 0.0), np.arange(70))
+        return np.sum(a * x) + total + np.sum(ys * ys)
+
+    value, gradient = tg.value_and_grad(function)(X)
+    with tg.eager():
+        expected = tg.value_and_grad(function)(X)
+    np.testing.assert_allclose(value, expected[0], rtol=1e-12)
+    np.testing.assert_allclose(gradient, expected[1], rtol=1e-10)
+
+
+def test_out_of_range():
+    def step(i: Any, a: Any) -> Any:
+        a[i * 9] = 1.0
+        return a
+
+    with pytest.raises(IndexError, match="out of bounds for axis 0 with size 80"):
+        tg.jit(lambda x: tg.fori_loop(0, 10, step, x * 1.0))(X)
+    np.testing.assert_array_equal(X, np.random.default_rng(0).uniform(0.2, 1.0, N))
