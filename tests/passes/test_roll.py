@@ -148,11 +148,23 @@ def rows_of_list(x: Any) -> Any:
 
 def nested(x: Any) -> Any:
     s = 0.0
-    for i in range(10):
+    for i in range(8):
         for j in range(12):
-            s = s + np.sin(x[i, j]) * x[9 - i, j]
+            s = s + np.sin(x[i, j]) * x[7 - i, j] * i
         s = s * 0.5
     return s
+
+
+def table(x: Any, y: Any) -> Any:
+    """Dynamic time warping: every element of a table from its three neighbours."""
+    n = len(x)
+    cost = tg.zeros((n + 1, n + 1)) + 10.0
+    cost[0, 0] = 0.0
+    for i in range(n):
+        for j in range(n):
+            least = np.minimum(np.minimum(cost[i, j + 1], cost[i + 1, j]), cost[i, j])
+            cost[i + 1, j + 1] = abs(x[i] - y[j]) * (i + 1) + least
+    return cost[n, n]
 
 
 def until(x: Any) -> Any:
@@ -180,7 +192,8 @@ ROLLED: list[tuple[Callable[..., Any], list[Any], set[int]]] = [
     (recurrence, [uniform(30)], {29}),
     (windows_written, [uniform(40)], {28}),
     (rows_of_list, [uniform(31)], {30}),
-    (nested, [uniform(10, 12)], {10}),
+    (nested, [uniform(8, 12)], {8, 12}),
+    (table, [uniform(8), uniform(8)], {8}),
     (until, [np.float64(300.0)], set()),
 ]
 

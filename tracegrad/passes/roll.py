@@ -22,9 +22,9 @@ from tracegrad.ops.loops import Scan, Weaken
 from tracegrad.ops.shape import BroadcastTo, Reshape, Transpose
 from tracegrad.ops.slicing import Slice
 from tracegrad.ops.stop import StopGradient
-from tracegrad.passes.roll_build import Builder, Elements
+from tracegrad.passes.roll_build import Builder, Elements, Variation
 from tracegrad.passes.roll_listing import Listing, best_start, listing, periods, runs
-from tracegrad.passes.roll_match import Carried, Loop, Obstacle, Repetition
+from tracegrad.passes.roll_match import MOVING, Carried, Each, Loop, Obstacle, Repetition
 from tracegrad.records import record
 
 LEAST_COUNT = 8  # iterations; fewer stay written out
@@ -74,6 +74,7 @@ class _Search:
         self.listed, self.elements, self.name = listed, elements, name
         self.free = np.ones(len(listed.nodes), bool)
         self.loops: list[tuple[int, int, list[Node]]] = []
+        self._groups: dict[bytes, list[tuple[Loop, Builder, int]]] = {}
         self.notes: list[str] = []
         self.failed: dict[Any, str] = {}
         self._spans: list[tuple[int, int, Any]] = []
@@ -85,6 +86,8 @@ class _Search:
         for period in periods(keys, LEAST_COUNT):
             for start, stop in runs(keys, self.free, period, LEAST_COUNT):
                 self._repetition(start, stop, period)
+        for group in self._groups.values():
+            self._align(group)
         for start, stop, key in self._spans:
             if not self.free[start:stop].all():
                 self.failed.pop(key, None)
@@ -121,9 +124,25 @@ class _Search:
         nodes, elements = builder.build()
         self.elements |= elements
         self.free[loop.start : loop.stop] = False
+        signature = self.listed.keys[loop.start : loop.start + loop.period].tobytes()
+        self._groups.setdefault(signature, []).append((loop, builder, len(self.loops)))
         self.loops.append((loop.start, loop.stop, nodes))
         self.notes.append(f"rolled: {builder.location}, {loop.count} iterations of {loop.period} operations")
         return True
+
+    def _align(self, group: list[tuple[Loop, Builder, int]]) -> None:
+        """Make the bodies of inner loops equal, so that the loop around them can be rolled too."""
+        variation = _variation([loop for loop, _, _ in group]) if len(group) >= LEAST_COUNT else None
+        if variation is None:
+            return
+        for loop, former, number in group:
+            builder = Builder(loop, self.elements, self.name, variation, former.scan.outputs)
+            try:
+                nodes, elements = builder.build()
+            except Obstacle:
+                continue
+            self.elements |= elements
+            self.loops[number] = (loop.start, loop.stop, nodes)
 
     def _fail(self, repeated: Repetition, obstacle: Obstacle) -> None:
         first = self.listed.nodes[repeated.start]
@@ -134,6 +153,26 @@ class _Search:
             f"not rolled: {where}, {repeated.count} repetitions of {repeated.period} operations: {obstacle.message}",
         )
         self._spans.append((repeated.start, repeated.stop, key))
+
+
+def _variation(loops: Sequence[Loop]) -> Variation | None:
+    """In what loops with the same operations differ; None if in nothing."""
+    axes: dict[int, tuple[int, ...]] = {}
+    for position, node in enumerate(loops[0].template):
+        if node.op in MOVING:
+            starts = [loop.listed.nodes[loop.start + position].attrs["start"] for loop in loops]
+            if all(isinstance(a, int) for start in starts for a in start):
+                differ = tuple(k for k, places in enumerate(zip(*starts, strict=True)) if len(set(places)) > 1)
+                axes |= {position: differ} if differ else {}
+    slots = set()
+    for slot in range(len(loops[0].operands)):
+        operands = [loop.operands[slot] for loop in loops]
+        if all(isinstance(o, Each) for o in operands):
+            values = [o.values for o in operands]  # type: ignore[union-attr]
+            nodes = [loop.listed.definition(v[0]) for loop, v in zip(loops, values, strict=True)]
+            if all(n is not None and n.op is Constant for n in nodes) and len(set(values)) > 1:
+                slots.add(slot)
+    return Variation(axes, frozenset(slots)) if axes or slots else None
 
 
 def weight(nodes: Sequence[Node]) -> int:

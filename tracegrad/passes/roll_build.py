@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import itertools
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 
 from tracegrad.ir.graph import NO_ATTRS, Graph, Location, Node, Var
+from tracegrad.ir.identity import attrs_key
 from tracegrad.ir.types import Type
+from tracegrad.ops.arithmetic import Add
 from tracegrad.ops.constant import Constant
 from tracegrad.ops.cotangent import zeros
 from tracegrad.ops.creation import Iota
@@ -22,11 +25,13 @@ from tracegrad.ops.shape import Reshape, Transpose, broadcast_to, moveaxis, resh
 from tracegrad.ops.slicing import Slice, slices, take_slice
 from tracegrad.passes.adjoint import constants_met
 from tracegrad.passes.roll_match import Carried, Loop, Obstacle, Operand, Within
+from tracegrad.records import record
 from tracegrad.state import setting
 from tracegrad.tensor import Tensor
 from tracegrad.trace.tracer import Trace
 
 LARGEST_COPY = 1 << 22  # elements that may be copied so that a loop reads one part of them per step
+SMALL = 64  # elements of a view that is made once before a loop, not in every step
 MOST_FINAL = 3  # values of so many last iterations are carried out of the loop; more of them are stacked
 _SEEN_THROUGH = (Reshape, Slice, Transpose)
 
@@ -45,17 +50,37 @@ class _Chain:
         return all(self.initial.get(k, v) is v for k, v in wanted.items())
 
 
-class Builder:
-    """The scan of one loop, and the nodes before and after it. Raises Obstacle where there can be none."""
+@record
+class Variation:
+    """In what the inner loops of an outer one differ, so that this must not become a part of their bodies.
 
-    def __init__(self, loop: Loop, elements: Elements, name: str):
+    axes: per node of an iteration the axes on which its slice begins elsewhere. slots: operands that are constants.
+    """
+
+    axes: Mapping[int, tuple[int, ...]]
+    slots: frozenset[int]
+
+
+class Builder:
+    """The scan of one loop, and the nodes before and after it. Raises Obstacle where there can be none.
+
+    `outputs` are the values the scan is to return, where they are known already.
+    """
+
+    def __init__(
+        self, loop: Loop, elements: Elements, name: str, variation: Variation | None = None,
+        outputs: Sequence[Var] | None = None,
+    ):  # fmt: skip
         self.loop, self.elements, self.name = loop, elements, name
+        self.variation, self.known_outputs = variation, outputs
+        self.role: Any = None  # of what is made, if what is equal in this loop may differ in others
         self.location = _location(loop)
         self.outer, self.body = Trace(name), Trace(f"{name}_loop")
         self.outer.location = self.location
         self.chains: list[_Chain] = []
         self.stacks: list[tuple[Var, Var]] = []  # in the body, outside
-        self.fixed: dict[Var, Var] = {}
+        self.fixed: dict[Var, Var] = {}  # outside, in the body
+        self.sources: dict[Var, Var] = {}  # in the body, outside
         self._made: dict[Any, Var] = {}
         self.values: list[Var] = []  # what one iteration has computed so far, in the body
 
@@ -67,10 +92,12 @@ class Builder:
         used_last, used_all = self._uses()
         readers = [self._chain_of(o) if isinstance(o, Carried) else None for o in loop.operands]
         finals = {place: self._final_chain(place, depth) for place, depth in used_last.items()}
-        operands = iter(zip(loop.operands, readers, strict=True))
+        slots = iter(range(len(readers)))
         for position, node in enumerate(loop.template):
-            inputs = tuple(self._operand(*next(operands)) for _ in node.inputs)
+            inputs = tuple(self._operand(k, readers[k]) for k in itertools.islice(slots, len(node.inputs)))
             self.body.location = node.location
+            if self.variation:
+                self.role = position
             self._step(position, node, inputs)
         carry = [v for chain in self.chains for v in chain.inputs]
         final = [v for c in self.chains for v in (self.values[c.place], *c.inputs[:-1])]
@@ -94,9 +121,12 @@ class Builder:
                 if finals.get(chain.place) is chain and loop.used[count - 1 - k, chain.place]:
                     outputs[position] = loop.value(count - 1 - k, chain.place)
                 position += 1
+        if self.known_outputs is not None:
+            known = n_carry + len(used_all)  # the tape behind them is the new body's own
+            outputs[:known] = self.known_outputs[:known]
         attrs = {"length": count, "reverse": False, "n_carry": n_carry, "n_xs": len(self.stacks), "unroll": 1}
         inputs = (*initial, *(v for _, v in self.stacks), *self.fixed)
-        scan = Node(Scan, inputs, tuple(outputs), attrs, (body,), self.location)
+        scan = self.scan = Node(Scan, inputs, tuple(outputs), attrs, (body,), self.location)
         elements: Elements = {}
         after: list[Node] = []
         for place, stack in zip(used_all, outputs[n_carry:], strict=False):
@@ -157,7 +187,10 @@ class Builder:
 
     # ---- operands --------------------------------------------------------------------------------------------------
 
-    def _operand(self, operand: Operand, chain: _Chain | None) -> Var:
+    def _operand(self, slot: int, chain: _Chain | None) -> Var:
+        operand: Operand = self.loop.operands[slot]
+        if self.variation:
+            self.role = "operand", slot
         if isinstance(operand, Within):
             return self.values[operand.place]
         if isinstance(operand, Carried):
@@ -167,7 +200,7 @@ class Builder:
 
     def _each(self, values: Sequence[Var]) -> Var:
         """In the body, the value that belongs to the iteration."""
-        key = tuple(map(id, values))
+        key = self.role, *map(id, values)
         if key not in self._made:
             self._made[key] = self._each_new(values)
         return self._made[key]
@@ -178,7 +211,10 @@ class Builder:
         if all(v is first for v in values):
             constant = nodes[0]
             if constant is not None and constant.op is Constant:
-                return self._constant(self.body, constant.attrs["value"], constant.attrs["weak"])
+                value, weak = constant.attrs["value"], constant.attrs["weak"]
+                if self._varies():
+                    return self._invariant(self._constant(self.outer, value, weak))
+                return self._constant(self.body, value, weak)
             return self._invariant(first)
         if all(n is not None and n.op is Constant for n in nodes):
             numbers = np.stack([n.attrs["value"] for n in nodes])  # type: ignore[union-attr]
@@ -191,8 +227,15 @@ class Builder:
             return made
         return self._element(self._joined(values), first.type)
 
+    def _varies(self) -> bool:
+        """Whether the operand at hand is another constant in other loops."""
+        return self.variation is not None and self.role[1] in self.variation.slots
+
     def _invariant(self, var: Var) -> Var:
-        return self.fixed.setdefault(var, Var(var.type, var.name))
+        if var not in self.fixed:
+            inside = self.fixed[var] = Var(var.type, var.name)
+            self.sources[inside] = var
+        return self.fixed[var]
 
     def _element(self, stack: Var, type: Type) -> Var:
         """In the body, what a stack from outside has for the iteration."""
@@ -212,9 +255,12 @@ class Builder:
 
     def _sequence(self, numbers: np.ndarray) -> Var:
         """Outside, an array that holds these numbers; one that counts needs no memory."""
-        key = numbers.dtype, numbers.shape, numbers.tobytes()
+        key = self.role, numbers.dtype, numbers.shape, numbers.tobytes()
         if key not in self._made:
-            steps = np.diff(numbers) if numbers.ndim == 1 and numbers.dtype.kind == "i" else None
+            counts = (
+                numbers.ndim == 1 and numbers.dtype.kind == "i" and not (type(self.role) is tuple and self._varies())
+            )
+            steps = np.diff(numbers) if counts else None
             if steps is not None and (steps == steps[0]).all():
                 attrs = {
                     "shape": numbers.shape, "axis": 0, "start": int(numbers[0]), "step": int(steps[0]),
@@ -283,12 +329,17 @@ class Builder:
 
     def _step(self, position: int, node: Node, inputs: tuple[Var, ...]) -> None:
         starts = self.loop.moving.get(position)
+        others = self.variation.axes.get(position, ()) if self.variation else ()
+        if starts is None and self._hoisted(node, inputs, bool(others)):
+            return
+        if starts is None and others:
+            starts = np.tile(np.array(node.attrs["start"]), (self.loop.count, 1))
         if starts is None:
             outputs = tuple(Var(v.type, v.name) for v in node.outputs)
             self.body._record(Node(node.op, inputs, outputs, node.attrs, node.bodies, node.location))
             self.values += outputs
         elif node.op is Slice:
-            source = next((outside for outside, inside in self.fixed.items() if inside is inputs[0]), None)
+            source = self.sources.get(inputs[0])
             if source is not None:
                 self.values.append(self._moving_slice(source, starts, node.attrs["size"], node.attrs["step"]))
             else:
@@ -296,9 +347,25 @@ class Builder:
         else:
             self.values.append(self._write(inputs, starts, node))
 
+    def _hoisted(self, node: Node, inputs: tuple[Var, ...], always: bool) -> bool:
+        """Take a view of what never changes out of the loop, if it is small, or its place differs between loops."""
+        if node.op not in _SEEN_THROUGH or inputs[0] not in self.sources:
+            return False
+        type = node.outputs[0].type
+        if not always and (not isinstance(type.size, int) or type.size > SMALL):
+            return False
+        source = self.sources[inputs[0]]
+        key = self.role, node.op, source, attrs_key(node.attrs)
+        if key not in self._made:
+            out = Var(type)
+            self.outer._record(Node(node.op, (source,), (out,), node.attrs, (), self.location))
+            self._made[key] = self._invariant(out)
+        self.values.append(self._made[key])
+        return True
+
     def _moving_slice(self, source: Var, starts: np.ndarray, size: Any, step: Any) -> Var:
         """In the body, a part of a value from outside that moves evenly."""
-        key = source, starts.tobytes(), size, step
+        key = self.role, source, starts.tobytes(), size, step
         if key not in self._made:
             axes = np.flatnonzero(starts[1] != starts[0])
             if len(axes) == 1 and size[axes[0]] == 1:
@@ -317,7 +384,7 @@ class Builder:
         first = (*(int(a) for a in starts[0]), *(0,) * rest)
         sizes = (*size[:axis], count, *size[axis + 1 :], *whole)
         steps = (*step[:axis], stride, *step[axis + 1 :], *(1,) * rest)
-        key = source, first, sizes, steps, shape
+        key = self.role, source, first, sizes, steps, shape
         if key not in self._made:
             with setting(trace=self.outer, grad_enabled=True):
                 taken = take_slice(self._outside(source), first, sizes, steps)
@@ -327,11 +394,29 @@ class Builder:
     def _positions(self, starts: np.ndarray, axis: int) -> Tensor:
         """In the body, where the slice of the iteration begins."""
         numbers = starts[:, axis].astype(np.int64)
-        return Tensor._traced(self.body, self._element(self._sequence(numbers), Type(numbers.dtype)))
+        type = Type(numbers.dtype)
+        if axis not in self._elsewhere():
+            return Tensor._traced(self.body, self._element(self._sequence(numbers), type))
+        base = self._invariant(self._constant(self.outer, np.array(numbers[0]), False))
+        first = Tensor._traced(self.body, base)
+        if (numbers == numbers[0]).all():
+            return first
+        further = Tensor._traced(self.body, self._element(self._sequence(numbers - numbers[0]), type))
+        with setting(trace=self.body, grad_enabled=True):
+            place: Tensor = Add.apply(first, further)
+            return place
+
+    def _elsewhere(self) -> tuple[int, ...]:
+        """The axes on which the slice at hand begins elsewhere in other loops."""
+        return () if self.variation is None else self.variation.axes.get(self.role, ())
+
+    def _moving_axes(self, starts: np.ndarray) -> list[int]:
+        """The axes on which a slice moves, in this loop or from loop to loop."""
+        return sorted({*np.flatnonzero(starts[1] != starts[0]).tolist(), *self._elsewhere()})
 
     def _read(self, source: Var, starts: np.ndarray, size: Any, step: Any) -> Var:
         """In the body, a slice that moves: a gather along the axes on which it does."""
-        moving = np.flatnonzero(starts[1] != starts[0]).tolist()
+        moving = self._moving_axes(starts)
         others = [a for a in range(len(size)) if a not in moving]
         with setting(trace=self.body, grad_enabled=True):
             x = Tensor._traced(self.body, source)
@@ -353,12 +438,12 @@ class Builder:
         for number, axis in enumerate(moving):
             around = [-1 if k == number else 1 for k in range(len(moving))]
             offsets = np.reshape(np.arange(size[axis]) * step[axis], around)
-            arrays.append(broadcast_to(self._positions(starts, axis) + offsets, shape))
+            arrays.append(broadcast_to(Add.apply(self._positions(starts, axis), offsets), shape))
         return arrays
 
     def _write(self, inputs: tuple[Var, ...], starts: np.ndarray, node: Node) -> Var:
         """In the body, a write to a region that moves."""
-        moving = np.flatnonzero(starts[1] != starts[0]).tolist()
+        moving = self._moving_axes(starts)
         size, step = node.inputs[1].type.shape, node.attrs["step"]
         if any(size[a] != 1 for a in moving):
             return self._write_many(inputs, starts, node, moving)
@@ -378,7 +463,7 @@ class Builder:
         fixed = slices([int(s) for s in starts[0]], size, step)
         with setting(trace=self.body, grad_enabled=True):
             x, value = (Tensor._traced(self.body, v) for v in inputs)
-            places = self._positions(starts, axis) + np.arange(size[axis]) * step[axis]
+            places = Add.apply(self._positions(starts, axis), np.arange(size[axis]) * step[axis])
             index = tuple(places if a == axis else fixed[a] for a in range(len(size)))
             return self.body.lift(index_update(x, index, value))
 
