@@ -1,7 +1,9 @@
 """Compiled functions in a long-lived process: memory, threads, forks, and arrays of every layout."""
 
+import copy
 import gc
 import os
+import pickle
 import threading
 import weakref
 from concurrent.futures import ThreadPoolExecutor
@@ -153,3 +155,31 @@ def test_arrays_of_every_layout(layout):
         assert all(r.dtype == X.dtype and r.dtype.isnative for r in (exponentials, total, same, gradient))
         assert not np.shares_memory(same, x) and np.shape(gradient) == x.shape
         np.testing.assert_array_equal(given, before)
+
+
+@tg.jit
+def doubled(x):
+    return 2 * x
+
+
+def squared(x):
+    return np.sum(x**2)
+
+
+class Scaled:
+    def __init__(self, weight):
+        self.weight, self.total = weight, tg.jit(self.by_weight)
+
+    def by_weight(self, x):
+        return np.sum(self.weight * x)
+
+
+def test_pickling_and_copying():
+    assert pickle.loads(pickle.dumps(doubled)) is doubled is copy.deepcopy(doubled)
+    gradient, x = tg.grad(squared), np.ones(2)
+    assert gradient(x).tolist() == [2, 2] == pickle.loads(pickle.dumps(gradient))(x).tolist()
+    one = Scaled(x)
+    assert one.total(x) == 2
+    for other in (copy.deepcopy(one), pickle.loads(pickle.dumps(one))):
+        other.weight[:] = 5
+        assert other.total(x) == 10 and one.total(x) == 2

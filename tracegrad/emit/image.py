@@ -1,12 +1,12 @@
 """What is kept of a compiled program: object code and what surrounds it. Another process can run it as well.
 
-As bytes an image is a line with a Python literal, the object code, and the constants. It holds no addresses and no
+As bytes an image is a line of JSON, the object code, and the constants. It holds no addresses and no
 objects: the functions of host calls and the users' lines are given again when it is read.
 """
 
 from __future__ import annotations
 
-import ast
+import json
 from collections.abc import Callable, Sequence
 from types import MappingProxyType
 from typing import Any, NamedTuple
@@ -70,7 +70,7 @@ def to_bytes(image: Image, place_of: Callable[[Location | None], int], name_of: 
         "libraries": image.libraries,
         "threads": image.threads,
     }
-    parts = [repr(header).encode() + b"\n", image.code]
+    parts = [json.dumps(header).encode() + b"\n", image.code]
     for constant in image.constants:
         parts += [bytes(-sum(map(len, parts)) % ALIGN), constant.tobytes()]
     return b"".join(parts)
@@ -79,10 +79,10 @@ def to_bytes(image: Image, place_of: Callable[[Location | None], int], name_of: 
 def from_bytes(data: bytes, locations: Sequence[Location | None], function: Callable[[str], Any]) -> Image:
     """The image that was written. `locations` are the places by number, `function` finds that of a host call.
 
-    Raises ValueError, KeyError, IndexError, TypeError or SyntaxError for bytes that are no image.
+    Raises ValueError, KeyError, IndexError or TypeError for bytes that are no image.
     """
     line, start = data.split(b"\n", 1)[0], data.index(b"\n") + 1
-    header = ast.literal_eval(line.decode())
+    header = json.loads(line)
     end = start + header["code"]
     face = Interface(
         header["name"],

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import functools
+import operator
+import sys
 import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import replace
@@ -118,6 +120,9 @@ def depends_on_contents(recording: Recording, environment: Environment) -> bool:
     return small or any(not n.attrs["weak"] for n in constants)
 
 
+_CACHES = ("entries", "families", "recompiles", "warned", "last", "fast", "former", "fast_arity", "former_arity")
+
+
 class CompiledFunction:
     """A function that is recorded and compiled at its first call with arguments of a new kind."""
 
@@ -130,6 +135,10 @@ class CompiledFunction:
         functools.update_wrapper(self, function, updated=())
         self.function = function
         self.dynamic = dynamic
+        self._forget()
+
+    def _forget(self) -> None:
+        """Start without programs."""
         self.entries: dict[tuple[Any, ...], list[Entry]] = {}
         self.families: dict[tuple[Any, ...], Family] = {}
         self.recompiles: list[str] = []
@@ -148,6 +157,25 @@ class CompiledFunction:
 
     def __get__(self, instance: Any, owner: type | None = None) -> Any:
         return self if instance is None else functools.partial(self, instance)
+
+    def __reduce_ex__(self, protocol: Any) -> Any:
+        """As functions are, by name where it is found by its name; else by the function, and without programs."""
+        name = getattr(self, "__qualname__", "")
+        try:
+            found = operator.attrgetter(name)(sys.modules[self.__module__])
+        except (AttributeError, KeyError):
+            found = None
+        return name if found is self else super().__reduce_ex__(protocol)
+
+    def __getstate__(self) -> dict[str, Any]:
+        kept = dict(vars(self))
+        for name in _CACHES:
+            del kept[name]
+        return kept
+
+    def __setstate__(self, kept: dict[str, Any]) -> None:
+        vars(self).update(kept)
+        self._forget()
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         fast = self.fast

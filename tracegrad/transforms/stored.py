@@ -42,7 +42,7 @@ class Stored:
 
         try:
             image = from_bytes(data, [node.location for node in all_nodes(self.graph)], self._function)
-        except (ValueError, KeyError, IndexError, TypeError, SyntaxError):
+        except (ValueError, KeyError, IndexError, TypeError):
             return None
         return load_image(image)
 
