@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 import tracegrad as tg
+from tests.random_loops import random_loop
 from tests.tracing import trace
 from tracegrad.ir.graph import Graph
 from tracegrad.ir.interpret import interpret
@@ -76,6 +77,21 @@ def odd_ends(x: Any) -> Any:
         if i == 29:
             s = s * 7
     return s
+
+
+def runge_kutta(p: Any) -> Any:
+    x, y, h = 1.0, 0.5, 0.01
+
+    def f(x: Any, y: Any) -> Any:
+        return p[0] * x - p[1] * x * y, p[2] * x * y - p[3] * y
+
+    for _ in range(20):
+        k = f(x, y)
+        m = f(x + h / 2 * k[0], y + h / 2 * k[1])
+        n = f(x + h / 2 * m[0], y + h / 2 * m[1])
+        o = f(x + h * n[0], y + h * n[1])
+        x, y = (v + h / 6 * (k[i] + 2 * m[i] + 2 * n[i] + o[i]) for i, v in enumerate((x, y)))
+    return x + y
 
 
 def last_loss(x: Any) -> Any:
@@ -182,6 +198,7 @@ ROLLED: list[tuple[Callable[..., Any], list[Any], set[int]]] = [
     (appended, [uniform(50)], {39}),
     (appended_rows, [uniform(4)], {30}),
     (three_back, [uniform(40)], {30}),
+    (runge_kutta, [uniform(4)], {20}),
     (odd_ends, [uniform(40)], {29}),
     (last_loss, [uniform(40)], {30}),
     (two_states, [uniform(2), np.float64(0.3), np.float64(0.7)], {30}),
@@ -283,6 +300,32 @@ def test_loops_that_stay_written_out_say_why(function, args, reason):
     result = roll(graph)
     assert result.graph is graph
     assert any(reason in note for note in result.notes) or not reason
+
+
+# ---- random loops --------------------------------------------------------------------------------------------------
+
+
+def check_random(seed: int) -> None:
+    function, args, source = random_loop(seed)
+    graph, inputs = trace(function, args)
+    rolled = roll(graph).graph
+    verify(rolled)
+    (found,), (same,) = interpret(rolled, inputs), interpret(graph, inputs)
+    np.testing.assert_array_equal(found, same, err_msg=source)
+    loops, written_out = derivatives(rolled, 1), derivatives(graph, 1)
+    (found,), (same,) = interpret(loops, [*inputs, np.float64(1)]), interpret(written_out, [*inputs, np.float64(1)])
+    np.testing.assert_allclose(found, same, rtol=1e-9, atol=1e-12, err_msg=source)
+
+
+def test_random_loops():
+    for seed in range(8):
+        check_random(seed)
+
+
+@pytest.mark.slow
+def test_many_random_loops():
+    for seed in range(8, 400):
+        check_random(seed)
 
 
 # ---- compiled -------------------------------------------------------------------------------------------------------

@@ -18,7 +18,7 @@ from tracegrad.ops.constant import Constant
 from tracegrad.records import record
 
 LONGEST_DELAY = 4  # how often a key may occur in one period of which no key occurs only once
-CANDIDATES = 24  # periods tried of those that are frequent, and of those that cover much
+STRETCHES = ((1, 24), (8, 8), (64, 8))  # keys in a row; periods tried of those that are frequent, and that cover much
 
 
 @record
@@ -78,20 +78,41 @@ def listing(graph: Graph) -> Listing:
 
 
 def periods(keys: np.ndarray, least: int) -> list[int]:
-    """The distances at which keys come again, `least` times or more: those that a loop may have as its period."""
+    """The distances at which keys come again, `least` times or more: those that a loop may have as its period.
+
+    In a long iteration the same few keys come again and again, so also stretches of keys are looked at.
+    """
+    longest = len(keys) // least
+    found: set[int] = set()
+    for size, candidates in STRETCHES:
+        stretches = _stretches(keys, size)
+        if len(stretches):
+            found |= _frequent(stretches, longest, least, candidates)
+    return sorted(found)
+
+
+def _stretches(keys: np.ndarray, size: int) -> np.ndarray:
+    """Per position a number, equal where the `size` keys (a power of two) from there on are equal."""
+    width = 1
+    while width < size:
+        pairs = keys[:-width] * (int(keys.max(initial=0)) + 1) + keys[width:]
+        keys, width = np.unique(pairs, return_inverse=True)[1], 2 * width
+    return keys
+
+
+def _frequent(keys: np.ndarray, longest: int, least: int, candidates: int) -> set[int]:
     small = keys.astype(np.uint16) if keys.max(initial=0) < 1 << 16 else keys  # sorted in linear time
     order = np.argsort(small, kind="stable")
     ordered = small[order]
-    longest = len(keys) // least
     scores = np.zeros(longest + 1, np.int64)
     for delay in range(1, LONGEST_DELAY + 1):
         same = ordered[delay:] == ordered[:-delay]
         distances = (order[delay:] - order[:-delay])[same]
         scores += np.bincount(distances[distances <= longest], minlength=longest + 1)
     frequent = np.flatnonzero(scores >= least - 1)
-    chosen = {int(p) for p in frequent[np.argsort(-scores[frequent], kind="stable")[:CANDIDATES]]}
+    chosen = {int(p) for p in frequent[np.argsort(-scores[frequent], kind="stable")[:candidates]]}
     covering = -scores[frequent] * frequent
-    return sorted(chosen | {int(p) for p in frequent[np.argsort(covering, kind="stable")[:CANDIDATES]]})
+    return chosen | {int(p) for p in frequent[np.argsort(covering, kind="stable")[:candidates]]}
 
 
 def runs(keys: np.ndarray, free: np.ndarray, period: int, least: int) -> Iterator[tuple[int, int]]:
