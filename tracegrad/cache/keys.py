@@ -46,7 +46,7 @@ def _sources(folder: str = "") -> Iterator[str]:
     with os.scandir(os.path.join(_ROOT, folder)) as found:
         files = sorted(found, key=lambda file: file.name)
     for file in files:
-        if file.name.endswith(".py"):
+        if file.name.endswith((".py", ".ll")):
             status = file.stat()
             yield f"{folder}/{file.name} {status.st_size} {status.st_mtime_ns}"
         elif file.is_dir() and file.name != "__pycache__":

@@ -5,6 +5,7 @@ All are blocks of 64-bit words.
 
 from __future__ import annotations
 
+import sys
 from types import SimpleNamespace
 
 SLOTS = 4  # blocks in a program's free list of workspaces
@@ -28,3 +29,6 @@ SPEC = SimpleNamespace(inputs=0, outputs=1, table=2, symbols=3, header=4)
 # What a failed run leaves behind.
 ERROR = SimpleNamespace(status=0, check=1, value=2, extent=3, words=4)
 STATUS = SimpleNamespace(ok=0, index=1, host=2, memory=3, blas=4, interrupt=5)
+
+# What of this Python's objects native code takes for granted, as the first line of its IR.
+OBJECTS = f"; where objects have headers of {object.__basicsize__} bytes and the {sys.byteorder} end comes first\n"

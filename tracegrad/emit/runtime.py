@@ -1,8 +1,8 @@
 """The native part that all compiled programs share, in this process.
 
-Four functions (`shared` has their code): `tg_call`, the function behind `Executable.call`, which checks its arguments,
-makes the outputs and runs the program with no Python in between; `tg_acquire` and `tg_release`, which hand out a
-program's workspace; `tg_parallel`, which runs the chunks of a parallel loop on Numba's thread pool.
+Four functions, which `shared` writes as IR and `shared.ll` holds: `tg_call`, the function behind `Executable.call`, which
+checks its arguments, makes the outputs and runs the program with no Python in between; `tg_acquire` and `tg_release`,
+which hand out a program's workspace; `tg_parallel`, which runs the chunks of a parallel loop on Numba's thread pool.
 
 A program has a *context*: a block of 64-bit words that holds what its code must not contain, so that object code stays
 valid in another process. `tg_call` finds it as the data of its `self`, an ndarray.
@@ -10,6 +10,7 @@ valid in another process. `tg_call` finds it as the data of its `self`, an ndarr
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
 import functools
 import os
@@ -20,8 +21,10 @@ import llvmlite.binding as llvm
 import numpy as np
 
 from tracegrad import cache
-from tracegrad.emit.codegen import Library, Stages, compile_module
-from tracegrad.emit.layout import CONTEXT, POOL, SLOTS
+from tracegrad.emit.codegen import Library, compile_quickly
+from tracegrad.emit.layout import CONTEXT, OBJECTS, POOL, SLOTS
+
+SHARED = os.path.join(os.path.dirname(__file__), "shared.ll")
 
 _FUNCTIONS = ("call", "acquire", "release", "parallel")
 _pool_state = (ctypes.c_int64 * 4)()
@@ -40,9 +43,7 @@ def _load() -> SimpleNamespace:
     key = cache.key("runtime")
     code = cache.read(key)
     if code is None:
-        from tracegrad.emit.shared import shared_module
-
-        library = compile_module(shared_module(), Stages(), quick=True)
+        library = compile_quickly(_shared_text(), "runtime")
         cache.write(key, library.code)
     else:
         library = Library(code)
@@ -50,6 +51,17 @@ def _load() -> SimpleNamespace:
     for name, address in addresses.items():
         llvm.add_symbol(f"tg_{name}", address)
     return SimpleNamespace(library=library, **addresses)
+
+
+def _shared_text() -> str:
+    """The IR of the shared functions, as it was written out where objects look as they do here; else made anew."""
+    with contextlib.suppress(OSError), open(SHARED, encoding="utf-8") as file:
+        text = file.read()
+        if text.startswith(OBJECTS):
+            return text
+    from tracegrad.emit.shared import shared_text
+
+    return shared_text()
 
 
 def _register_numpy() -> None:

@@ -1,12 +1,16 @@
-"""The native functions that all compiled programs share, as IR; `runtime` loads them."""
+"""The native functions that all compiled programs share, as IR; `runtime` loads them.
+
+Writing the text of the IR takes longer than compiling it, so it is kept in `shared.ll`:
+
+    python -m tracegrad.emit.shared    writes the file, after a change of what it is made by
+"""
 
 from __future__ import annotations
 
 import llvmlite.ir as ir
 
 from tracegrad.emit.caller import define_call
-from tracegrad.emit.codegen import new_module
-from tracegrad.emit.layout import CONTEXT, POOL, SLOTS
+from tracegrad.emit.layout import CONTEXT, OBJECTS, POOL, SLOTS
 from tracegrad.emit.llvm import (
     I32,
     I64,
@@ -25,12 +29,18 @@ from tracegrad.emit.llvm import (
 
 def shared_module() -> ir.Module:
     """A module with the functions `call`, `acquire`, `release` and `parallel`."""
-    module = new_module("runtime")
+    module = ir.Module("runtime")
     define_call(module, "call")
     _define_acquire(module, "acquire")
     _define_release(module, "release")
     _define_parallel(module, "parallel")
     return module
+
+
+def shared_text() -> str:
+    """The module's text, for any processor."""
+    lines = str(shared_module()).splitlines()
+    return OBJECTS + "\n".join(line for line in lines if not line.startswith("target ")) + "\n"
 
 
 # ---- workspace ----------------------------------------------------------------------------------------------------
@@ -143,3 +153,10 @@ def _define_task(module: ir.Module, name: str) -> ir.Function:
     builder.position_at_end(done)
     builder.ret_void()
     return function
+
+
+if __name__ == "__main__":
+    from tracegrad.emit.runtime import SHARED
+
+    with open(SHARED, "w", encoding="utf-8") as target:
+        target.write(shared_text())
