@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import tracegrad as tg
-from tracegrad.errors import ArgumentError, DTypeError, ShapeError, TracegradError, UnsupportedError
+from tracegrad.errors import ArgumentError, DTypeError, ShapeError, TracegradError
 
 both = pytest.mark.parametrize("compiled", [False, True], ids=["eager", "compiled"])
 
@@ -206,13 +206,44 @@ def test_values_of_a_body_end_with_it():
     raises(ArgumentError, "used after that function had returned", function, 1.0, eager=False)
 
 
-def test_a_function_that_leaves_tracegrad_in_a_body():
-    class Sine(tg.Function):
+def test_functions_that_leave_tracegrad():
+    """A user's forward and backward in Python run in each step, on that step's numbers."""
+    calls = []
+
+    class Smooth(tg.Function):
         @staticmethod
-        def forward(ctx: Any, x: Any) -> Any:
-            return tg.tensor(np.sin(x.numpy()))
+        def forward(ctx: Any, x: Any, w: Any) -> Any:
+            calls.append("forward")
+            ctx.save_for_backward(x, w)
+            ctx.size = w.numpy().size
+            return tg.tensor(np.convolve(x.numpy(), w.numpy(), "same"))
 
-    def function(x: Any) -> Any:
-        return tg.fori_loop(0, 2, lambda i, c: Sine.apply(c), x)
+        @staticmethod
+        def backward(ctx: Any, g: Any) -> Any:
+            calls.append("backward")
+            x, w = (t.numpy() for t in ctx.saved_tensors)
+            by_x = [np.convolve(e, w, "same") @ g.numpy() for e in np.eye(x.size)]
+            return tg.tensor(by_x), tg.tensor([np.convolve(x, e, "same") @ g.numpy() for e in np.eye(ctx.size)])
 
-    raises(UnsupportedError, "Sine leaves tracegrad.*body of a loop", function, np.float64(1.0), eager=False)
+    def function(x: Any, w: Any) -> Any:
+        def step(h: Any, k: Any) -> Any:
+            h = Smooth.apply(h, w) * 0.5 + x * k
+            return h, np.sin(h).sum()
+
+        h, ys = tg.scan(step, x, np.arange(3.0))
+        h = tg.fori_loop(0, 2, lambda i, h: Smooth.apply(h, w) + i, h)
+        h = tg.while_loop(lambda h: h @ h < 200, lambda h: Smooth.apply(h, w) * 1.5 + 1, h)
+        return tg.cond(h[0] > 0, lambda h: Smooth.apply(h, w) @ h, lambda h: h.sum(), h) + ys.sum()
+
+    rng = np.random.default_rng(0)
+    args = rng.standard_normal(5), rng.standard_normal(3)
+    with tg.eager():
+        value, gradients = tg.value_and_grad(function, argnums=(0, 1))(*args)
+    compiled = tg.value_and_grad(function, argnums=(0, 1))
+    for _ in range(2):
+        calls.clear()
+        found, by_loops = compiled(*args)
+        np.testing.assert_allclose(found, value, rtol=1e-12)
+        for g, wanted in zip(by_loops, gradients, strict=True):
+            np.testing.assert_allclose(g, wanted, rtol=1e-11)
+    assert calls.count("backward") == 7 and calls.count("forward") <= 7 + 2  # the while_loop's two steps ran twice

@@ -13,6 +13,7 @@ import pytest
 
 import tracegrad as tg
 from tests.tracing import trace, value_and_gradients
+from tracegrad.errors import ArgumentError
 from tracegrad.ir.dims import symbol
 from tracegrad.ir.graph import Graph, Var
 from tracegrad.ir.interpret import interpret
@@ -146,8 +147,12 @@ def _generalised(graph: Graph, size: int, n: Any) -> Graph:
     return Graph(tuple(map(var, graph.inputs)), nodes(graph), tuple(map(var, graph.outputs)), graph.name)
 
 
-def test_a_long_loop_can_be_interrupted():
-    function = tg.jit(lambda n: tg.while_loop(lambda c: c < n, lambda c: c + 1, 0))
+@pytest.mark.parametrize("counted", [False, True])
+def test_a_long_loop_can_be_interrupted(counted: bool):
+    if counted:
+        function = tg.jit(lambda n: tg.fori_loop(0, n, lambda i, c: np.maximum(c, i * (1 + 0 * np.sin(c))), 0.0) + 1)
+    else:
+        function = tg.jit(lambda n: tg.while_loop(lambda c: c < n, lambda c: c + 1, 0))
     assert function(np.int64(5)) == 5  # compiled
     former = signal.signal(signal.SIGINT, signal.default_int_handler)  # ignored in background jobs
     timer = threading.Timer(0.3, _thread.interrupt_main)
@@ -159,3 +164,22 @@ def test_a_long_loop_can_be_interrupted():
         timer.join()
         signal.signal(signal.SIGINT, former)
     assert function(np.int64(7)) == 7  # usable afterwards
+
+
+def test_unroll():
+    """The hint writes steps out, in the loop and in its adjoint, with a loop for those that are left over."""
+    xs = np.random.default_rng(0).standard_normal(103)
+    compiled = {}
+    for unroll in (1, 4):
+
+        def function(x: Any, unroll: int = unroll) -> Any:
+            last, ys = tg.scan(lambda c, t: (c / (1 + c * c) + t * 0.3, c * t), x, xs, unroll=unroll)
+            return last + ys.sum()
+
+        compiled[unroll] = tg.value_and_grad(function)
+    np.testing.assert_allclose(compiled[4](0.3), compiled[1](0.3), rtol=1e-13)
+    once, often = (compiled[u].show("asm").count("div") for u in (1, 4))
+    assert often >= 4 * once
+    for unroll in (0, "all"):
+        with pytest.raises(ArgumentError, match="steps at once"):
+            tg.scan(lambda c, t: (c, t), 0.0, xs, unroll=unroll)

@@ -100,9 +100,10 @@ def call_pointer(builder: ir.IRBuilder, pointer: ir.Value, result: ir.Type, args
 
 @contextmanager
 def counted_loop(
-    builder: ir.IRBuilder, begin: ir.Value, end: ir.Value, step: ir.Value | None = None, name: str = "i"
-) -> Iterator[ir.Value]:
-    """`for i in range(begin, end, step)` around what the with-block emits."""
+    builder: ir.IRBuilder, begin: ir.Value, end: ir.Value, step: ir.Value | None = None, name: str = "i",
+    unroll: int = 1,
+) -> Iterator[ir.Value]:  # fmt: skip
+    """`for i in range(begin, end, step)` around what the with-block emits, which LLVM repeats `unroll` times."""
     head, body, done = (builder.append_basic_block(f"{name}.{part}") for part in ("head", "body", "done"))
     before = builder.block
     builder.branch(head)
@@ -114,8 +115,18 @@ def counted_loop(
     yield index
     following = builder.add(index, ir.Constant(begin.type, 1) if step is None else step, flags=("nsw",))
     index.add_incoming(following, builder.block)
-    builder.branch(head)
+    back = builder.branch(head)
+    if unroll > 1:
+        back.set_metadata("llvm.loop", _unrolled(builder.module, unroll))
     builder.position_at_end(done)
+
+
+def _unrolled(module: ir.Module, count: int) -> ir.MDValue:
+    """The identity of a loop, a node that contains itself, with how often LLVM is to repeat the body in it."""
+    request = module.add_metadata(["llvm.loop.unroll.count", ir.Constant(I32, count)])
+    identity = module.add_metadata([request, ir.Constant(I64, len(module.metadata))])
+    identity.operands = (identity, request)
+    return identity
 
 
 def choose(

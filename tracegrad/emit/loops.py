@@ -10,8 +10,9 @@ from collections.abc import Sequence
 
 import llvmlite.ir as ir
 
+from tracegrad.emit.cost import cost
 from tracegrad.emit.frame import Frame
-from tracegrad.emit.interrupt import stop_if_interrupted
+from tracegrad.emit.interrupt import interruptible_loop, stop_if_interrupted
 from tracegrad.emit.layout import STATUS
 from tracegrad.emit.llvm import I1, I8, I64, POINTER, alloca, counted_loop, element, i64, memory_type
 from tracegrad.emit.scratch import body_size, bytes_of, is_small, rounded
@@ -166,7 +167,8 @@ def _scan(
     xs = [(body.buffer(name), base) for name, base in zip(body.inputs[n_carry:end], inputs[n_carry:end])]
     ys = [(body.buffer(name), base) for name, base in zip(body.outputs[n_carry:], outputs[n_carry:])]
     length = frame.sizes.value(attrs["length"])
-    with counted_loop(b, i64(0), length, name="t") as t:
+
+    def one_step(t: ir.Value) -> None:
         index = b.sub(b.sub(length, i64(1)), t, flags=("nsw",)) if attrs["reverse"] else t
         elements = [at_step(frame, base, buffer, index) for buffer, base in xs]
         results = [at_step(frame, base, buffer, index) for buffer, base in ys]
@@ -175,6 +177,9 @@ def _scan(
             [*(c.write() for c in loop.carries), *results],
         )
         loop.advance()
+
+    work = cost(body.body, {buffer.name: buffer for buffer in body.buffers})
+    interruptible_loop(frame, attrs["length"], work, attrs["unroll"], one_step)
     loop.finish()
 
 

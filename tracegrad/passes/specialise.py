@@ -1,7 +1,8 @@
 """Loops and branches made smaller by what is known around them.
 
 carry:      one that the body returns as it is becomes an invariant.
-xs:         an array that repeats one element along its first axis becomes an invariant.
+xs:         an array that repeats one element along its first axis becomes an invariant; the numbers 0, 1, 2, … become a
+            carry that counts.
 constants:  small ones move into the bodies, where they fold.
 work:       what a loop computes from invariants alone is computed once, before it. Only operations that cannot fail
             are moved, since the loop may run no step.
@@ -13,8 +14,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+import numpy as np
+
 from tracegrad.ir import lowering
 from tracegrad.ir.graph import Graph, Node, Var
+from tracegrad.ops.arithmetic import Add
 from tracegrad.ops.constant import Constant
 from tracegrad.ops.loops import Region, Scan, While
 from tracegrad.ops.loops.scan import body_parts, parts
@@ -50,9 +54,11 @@ def _special(node: Node, definitions: Mapping[Var, Node], replaced: dict[Var, Va
     if node.op is Scan:
         node = _unchanged_carries(node, replaced)
         node = _repeated_xs(node, definitions)
+        before, node = _counted_xs(node, definitions)
     node = _sunk_constants(node, definitions)
     if node.op in (Scan, While):
-        before, node = _hoisted(node)
+        hoisted, node = _hoisted(node)
+        before += hoisted
     bodies = tuple(map(specialise, node.bodies))
     return [*before, Node(node.op, node.inputs, node.outputs, node.attrs, bodies, node.location)]
 
@@ -105,6 +111,48 @@ def _repeated_xs(node: Node, definitions: Mapping[Var, Node]) -> Node:
     )  # fmt: skip
     inputs = (*outer.carry, *(x for x, _ in xs), *(s for s, _ in fixed), *outer.invariants)
     return Node(Scan, inputs, node.outputs, {**node.attrs, "n_xs": len(xs)}, (graph,), node.location)
+
+
+def _counted_xs(node: Node, definitions: Mapping[Var, Node]) -> tuple[list[Node], Node]:
+    """The loop in which xs that are positions are counted, and the nodes before it that give the first number."""
+    outer, body = parts(node), body_parts(node)
+    length, reverse = node.attrs["length"], node.attrs["reverse"]
+    counted = [k for k, x in enumerate(outer.xs) if _is_count(definitions.get(x))]
+    if not counted or (reverse and not isinstance(length, int)):
+        return [], node
+    before, inside, starts, after = [], [], [], []
+    for k in counted:
+        attrs, type = definitions[outer.xs[k]].attrs, body.xs[k].type
+        first = attrs["start"] + (length - 1) * attrs["step"] if reverse else attrs["start"]
+        start, stride, following = Var(type), Var(type), Var(type)
+        before.append(_number(start, first))
+        inside.append(_number(stride, -attrs["step"] if reverse else attrs["step"]))
+        inside.append(Node(Add, (body.xs[k], stride), (following,)))
+        starts.append(start)
+        after.append(following)
+    rest = [k for k in range(len(outer.xs)) if k not in counted]
+
+    def ordered(carry: Sequence[Var], more: Sequence[Var], xs: Sequence[Var], fixed: Sequence[Var]) -> tuple[Var, ...]:
+        return (*carry, *more, *(xs[k] for k in rest), *fixed)
+
+    graph = Graph(
+        ordered(body.carry, [body.xs[k] for k in counted], body.xs, body.invariants),
+        (*node.bodies[0].nodes, *inside), (*body.final, *after, *body.ys), node.bodies[0].name,
+    )  # fmt: skip
+    attrs = {**node.attrs, "n_carry": len(body.carry) + len(counted), "n_xs": len(rest)}
+    outputs = (*outer.final, *(Var(v.type) for v in after), *outer.ys)
+    inputs = ordered(outer.carry, starts, outer.xs, outer.invariants)
+    return before, Node(Scan, inputs, outputs, attrs, (graph,), node.location)
+
+
+def _is_count(maker: Node | None) -> bool:
+    if maker is None or maker.name != "iota" or len(maker.attrs["shape"]) != 1:
+        return False
+    return maker.output.type.dtype.kind in "iu" and all(isinstance(maker.attrs[a], int) for a in ("start", "step"))
+
+
+def _number(var: Var, value: int) -> Node:
+    return Node(Constant, (), (var,), {"value": np.asarray(value, var.type.dtype), "weak": False})
 
 
 def _element_of(source: Var, element: Var) -> tuple[Var, list[Node]] | None:
