@@ -1,6 +1,6 @@
 """The native part that all compiled programs share, in this process.
 
-Four functions, which `shared` writes as IR and `shared.ll` holds: `tg_call`, the function behind `Executable.call`, which
+Four functions, which `shared` writes as IR and `shared.ll` holds: `tg_call`, the function behind `Executable.call`: it
 checks its arguments, makes the outputs and runs the program with no Python in between; `tg_acquire` and `tg_release`,
 which hand out a program's workspace; `tg_parallel`, which runs the chunks of a parallel loop on Numba's thread pool.
 
