@@ -92,7 +92,8 @@ class _Search:
             if not self.free[start:stop].all():
                 self.failed.pop(key, None)
 
-    def _repetition(self, start: int, stop: int, period: int, longer: int = 2) -> None:
+    def _repetition(self, start: int, stop: int, period: int) -> None:
+        """Roll what can be of a stretch with this period, else with a multiple of it, else by tables of positions."""
         if all(node.op in _VIEWS for node in self.listed.nodes[start : start + period]):
             return
         start = best_start(self.listed, start, stop, period)
@@ -100,8 +101,19 @@ class _Search:
         if not _pays((stop - start) // period, size):
             return
         repeated = Repetition(self.listed, start, stop, period)
-        pieces = [p for p in repeated.pieces() if _pays(p[1] - p[0], size)]
+        if self._roll_pieces(repeated, size):
+            return
+        for factor in dict.fromkeys((repeated.longer(), 2, 3)):
+            if (stop - start) // (factor * period) >= LEAST_COUNT:
+                first = best_start(self.listed, start, stop, factor * period)
+                if self._roll_pieces(Repetition(self.listed, first, stop, factor * period), factor * size):
+                    return
+        if repeated.scattered:
+            self._roll_pieces(Repetition(self.listed, start, stop, period, any_positions=True), size)
+
+    def _roll_pieces(self, repeated: Repetition, size: int) -> bool:
         rolled = False
+        pieces = [p for p in repeated.pieces() if _pays(p[1] - p[0], size)]
         if not pieces:
             self._fail(repeated, repeated.obstacle())
         for first, end in pieces:
@@ -109,10 +121,7 @@ class _Search:
                 rolled = self._roll(repeated, first, end, size) or rolled
             except Obstacle as obstacle:
                 self._fail(repeated, obstacle)
-        if not rolled and longer:
-            for factor in dict.fromkeys((repeated.longer(), 2, 3)):
-                if (stop - start) // (factor * period) >= LEAST_COUNT and self.free[start:stop].all():
-                    self._repetition(start, stop, factor * period, longer - 1)
+        return rolled
 
     def _roll(self, repeated: Repetition, first: int, end: int, size: int) -> bool:
         """Roll these iterations, if that pays. Raises Obstacle."""

@@ -296,8 +296,7 @@ class Builder:
         if first.op is Slice:
             sizes = {(n.inputs[0], n.attrs["size"], n.attrs["step"]) for n in known}
             starts = np.array([n.attrs["start"] for n in known])
-            steps = np.diff(starts, axis=0)
-            if len(sizes) > 1 or starts.dtype.kind != "i" or (steps != steps[0]).any() or not steps.any():
+            if len(sizes) > 1 or starts.dtype.kind != "i" or (starts == starts[0]).all():
                 return None
             return self._moving_slice(first.inputs[0], starts, first.attrs["size"], first.attrs["step"])
         if any(n.attrs != first.attrs for n in known):
@@ -367,8 +366,9 @@ class Builder:
         """In the body, a part of a value from outside that moves evenly."""
         key = self.role, source, starts.tobytes(), size, step
         if key not in self._made:
-            axes = np.flatnonzero(starts[1] != starts[0])
-            if len(axes) == 1 and size[axes[0]] == 1:
+            axes = np.flatnonzero((starts != starts[0]).any(axis=0))
+            steps = np.diff(starts, axis=0)
+            if len(axes) == 1 and size[axes[0]] == 1 and (steps == steps[0]).all():
                 stack = self._stacked_slices(source, starts, size, step, size)
                 self._made[key] = self._element(stack, Type(source.type.dtype, size))
             else:
@@ -412,7 +412,7 @@ class Builder:
 
     def _moving_axes(self, starts: np.ndarray) -> list[int]:
         """The axes on which a slice moves, in this loop or from loop to loop."""
-        return sorted({*np.flatnonzero(starts[1] != starts[0]).tolist(), *self._elsewhere()})
+        return sorted({*np.flatnonzero((starts != starts[0]).any(axis=0)).tolist(), *self._elsewhere()})
 
     def _read(self, source: Var, starts: np.ndarray, size: Any, step: Any) -> Var:
         """In the body, a slice that moves: a gather along the axes on which it does."""

@@ -104,9 +104,13 @@ class Loop:
 
 
 class Repetition:
-    """`count` iterations of `period` nodes with equal keys, from node `start` on."""
+    """`count` iterations of `period` nodes with equal keys, from node `start` on.
 
-    def __init__(self, listed: Listing, start: int, stop: int, period: int):
+    Slices must move evenly, unless `any_positions` are allowed; `scattered` says whether some do not.
+    """
+
+    def __init__(self, listed: Listing, start: int, stop: int, period: int, any_positions: bool = False):
+        self.any_positions, self.scattered = any_positions, False
         self.listed, self.start, self.period = listed, start, period
         self.count = (stop - start) // period
         self.stop = start + self.count * period
@@ -158,6 +162,9 @@ class Repetition:
                 if change[k] and change[k + 1]:
                     change[k + 1] = False
             if change[1:].any():
+                self.scattered = True
+                if self.any_positions:
+                    return
                 self.reasons.setdefault(position, "the positions it reads or writes do not move evenly")
             self.breaks |= change
             return
