@@ -172,7 +172,8 @@ def test_a_carry_that_changes():
 def test_bodies_that_return_something_else():
     x = np.arange(3.0)
     raises(ArgumentError, "not a pair", lambda x: tg.scan(lambda c, v: c + v, 0.0, x), x)
-    raises(ArgumentError, "not one bool", lambda x: tg.while_loop(lambda c: c > 0, lambda c: c - 1, x), x, eager=False)
+    raises(ArgumentError, "not one bool", lambda x: tg.while_loop(lambda c: c > 0, lambda c: c - 1, x), x)
+    raises(ArgumentError, "not one integer", lambda x: tg.fori_loop(0, x[2], lambda i, c: c + 1, x[0]), x)
 
 
 def test_lengths_that_do_not_fit():
@@ -196,14 +197,26 @@ def test_what_is_no_number():
 
 
 def test_values_of_a_body_end_with_it():
-    kept: list[Any] = []
+    kept: dict[str, Any] = {}
 
-    def function(x: Any) -> Any:
-        kept.clear()
-        tg.scan(lambda c, v: (kept.append(c) or c * v, None), x, np.arange(3.0))
-        return kept[0] * 2
+    def read(x: Any) -> Any:
+        tg.scan(lambda c, v: (kept.update(last=c) or c * v, None), x, np.arange(3.0))
+        return kept["last"] * 2
 
-    raises(ArgumentError, "used after that function had returned", function, 1.0, eager=False)
+    raises(
+        ArgumentError, r"(?s)value of the body of scan.*test_meaning.*return it from the body", read, 1.0, eager=False
+    )
+
+    def collected(x: Any) -> Any:
+        rows: list[Any] = []
+
+        def step(i: Any, c: Any) -> Any:
+            rows.append(c)
+            return c + rows[0]  # the first step's, in a Python loop
+
+        return tg.fori_loop(0, 3, step, x)
+
+    raises(ArgumentError, r"(?s)appends to a list.*test_meaning.*tg\.scan stacks", collected, 1.0, eager=False)
 
 
 def test_functions_that_leave_tracegrad():

@@ -89,6 +89,8 @@ def check_structure(what: str, before: Any, after: Any) -> None:
 
 
 def _structure(spec: Any) -> str:
+    if spec.is_leaf():
+        return "a single value"
     return str(spec).removeprefix("PyTreeSpec(").removesuffix(")").replace(", namespace='tracegrad'", "")
 
 

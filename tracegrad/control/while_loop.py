@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
+import numpy as np
+
 from tracegrad import tree
 from tracegrad.control.carry import as_type, check_structure, join_types, leaf_names, own_memory, type_of
 from tracegrad.control.counted import ATTEMPTS
@@ -63,13 +65,27 @@ def _eager(cond_fun: Any, body_fun: Any, val: Any) -> Any:
     names = leaf_names(val)
     val = own_memory(val)
     former = tree.flatten(val)
-    while bool(cond_fun(val)):
+    while _holds(cond_fun(val)):
         val = body_fun(val)
         current = tree.flatten(val)
         check_structure(WHAT, former[1], current[1])
         join_types(WHAT, names, list(map(type_of, former[0])), list(map(type_of, current[0])))
         former = current
     return val
+
+
+def _holds(answer: Any) -> bool:
+    """Whether the loop goes on. Raises ArgumentError."""
+    if np.size(answer) != 1:
+        raise _no_bool(type_of(answer) if hasattr(answer, "shape") else type(answer).__name__)
+    return bool(answer)
+
+
+def _no_bool(given: Any) -> ArgumentError:
+    return ArgumentError(
+        f"the condition of {WHAT} gives ({given}), not one bool",
+        fix="return one comparison, or reduce it with np.all or np.any",
+    )
 
 
 def _record(
@@ -102,11 +118,7 @@ def _condition(
     recorded = record_body(trace, cond_fun, types[:n_carry], arguments, labels, f"{WHAT} condition", given)
     without_writes(recorded, f"the condition of {WHAT}")
     if len(recorded.outputs) != 1 or not recorded.spec.is_leaf() or recorded.outputs[0].type.size != 1:
-        shapes = ", ".join(str(v.type) for v in recorded.outputs)
-        raise ArgumentError(
-            f"the condition of {WHAT} gives ({shapes}), not one bool",
-            fix="return one comparison, or reduce it with np.all or np.any",
-        )
+        raise _no_bool(", ".join(str(v.type) for v in recorded.outputs))
     (var,) = recorded.outputs
     graph, captured = recorded.finish((_as_bool(recorded.trace, var),))
     own = {id(c): v for v, c in zip(graph.inputs[n_carry:], captured, strict=True)}

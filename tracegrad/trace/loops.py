@@ -61,15 +61,50 @@ def record_body(
     body = Trace(name, parent)
     leaves: list[Any] = [body.add_input(t, n) for t, n in zip(types, names, strict=True)]
     note_examples(body, body.inputs, examples)
+    lists = [(each, len(each)) for each in _lists_of(function)]
     with setting(trace=body, grad_enabled=True, function_body=False):
         result = function(*tree.unflatten(spec, leaves))
         found, result_spec = tree.flatten(result)
         outputs = tuple(lift_leaf(body, leaf, name) for leaf in found)
         written = _written(body, name)
+    _check_lists(body, lists, name)
     _lift_guards(parent, body)
     parent.assumptions |= body.assumptions
     parent.memory.frozen += [(parent.memory.name(leaf), numbers) for leaf, numbers in body.memory.frozen]
     return Recorded(body, result_spec, outputs, written)
+
+
+def _lists_of(function: Any, depth: int = 4) -> list[list[Any]]:
+    """The lists from outside that a function and those it encloses have at hand."""
+    code = getattr(function, "__code__", None)
+    if code is None or not depth:
+        return []
+    found: list[list[Any]] = []
+    names = [function.__globals__.get(name) for name in code.co_names]
+    for value in (*names, *(_content(cell) for cell in function.__closure__ or ())):
+        if type(value) is list:
+            found.append(value)
+        elif value is not function:
+            found += _lists_of(value, depth - 1)
+    return found
+
+
+def _content(cell: Any) -> Any:
+    try:
+        return cell.cell_contents
+    except ValueError:  # a variable that has no value yet
+        return None
+
+
+def _check_lists(body: Trace, lists: Sequence[tuple[list[Any], int]], name: str) -> None:
+    """Raises ArgumentError where the body has put a value of its step into a list from outside."""
+    for each, before in lists:
+        if any(isinstance(v, Tensor) and v._array is None and v._trace is body for v in each[before:]):
+            raise ArgumentError(
+                f"the body of {name} appends to a list from outside, but it is recorded once, for all steps: the list "
+                "would hold one value that is none of any step",
+                fix="return the value as y, which tg.scan stacks for all steps, or write it into an array: a[i] = …",
+            )
 
 
 def _written(body: Trace, name: str) -> tuple[Written, ...]:

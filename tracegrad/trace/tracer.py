@@ -115,6 +115,12 @@ class Trace:
     def _capture(self, value: Captured) -> Var:
         """An array or Tensor from outside: a hidden input, read afresh at each call."""
         if isinstance(value, Tensor) and value._array is None and value._trace.finished:
+            if value._trace.parent is not None:
+                raise ArgumentError(
+                    f"a value of the body of {value._trace.name} was read after the body had been recorded: it stands "
+                    "for the values of all steps, and has none outside",
+                    fix="return it from the body: as y, which tg.scan stacks for all steps, or as part of the carry",
+                )
             raise ArgumentError(
                 "a Tensor of a traced function was used after that function had returned",
                 fix="return it from the function instead of keeping it in a global, a list or an attribute",
@@ -210,7 +216,8 @@ class Trace:
         if source is None:
             raise SymbolicValueError(
                 "this value is symbolic here: it has a shape and a dtype, but no number that Python could look at",
-                fix="use np.where or tg.cond instead of a Python decision on it",
+                fix="use np.where or tg.cond instead of `if`, tg.while_loop instead of `while`; index arrays with it "
+                "as it is, without int() and without lists; np.stack instead of np.array of several such values",
             )
         with_trace = source._value()
         return with_trace.item() if var.type.weak else with_trace
