@@ -19,7 +19,7 @@ from tracegrad.errors import ArgumentError, AutogradError, BackwardNotImplemente
 from tracegrad.ir.lowering import Lowering
 from tracegrad.ir.types import Type
 from tracegrad.state import state
-from tracegrad.tensor import Tensor
+from tracegrad.tensor import Tensor, plain_array
 
 if TYPE_CHECKING:
     from tracegrad.trace.tracer import Trace
@@ -168,7 +168,7 @@ class Operation(Function):
         if type(result) is tuple:
             outputs = tuple([Tensor._wrap(np.asarray(r)) for r in result])
         else:
-            outputs = (Tensor._wrap(result if type(result) is np.ndarray else np.asarray(result)),)
+            outputs = (Tensor._wrap(result if type(result) is np.ndarray else plain_array(result)),)
         if record:
             link(cls, args, attrs, outputs)
         for out in outputs:

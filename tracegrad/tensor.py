@@ -6,11 +6,12 @@ Its operators and NumPy-like methods are attached by `tracegrad.ops.methods`, th
 
 from __future__ import annotations
 
+import sys
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from tracegrad.errors import AutogradError
+from tracegrad.errors import AutogradError, DTypeError, UnsupportedError
 from tracegrad.ir.graph import Var
 from tracegrad.ir.sizes import active
 from tracegrad.ir.types import Type
@@ -65,6 +66,8 @@ class Tensor:
     _var: Var
 
     def __init__(self, data: Any, requires_grad: bool = False, dtype: Any = None):
+        if isinstance(data, np.ndarray):
+            check_array(data)
         array = np.array(data.detach()._array if isinstance(data, Tensor) else data, dtype=dtype)
         self._array = check_array(array)
         self._requires_grad = False
@@ -197,12 +200,29 @@ class Tensor:
 
 
 def check_array(array: np.ndarray) -> np.ndarray:
-    """`array` itself if its dtype is a number or bool. Raises DTypeError for object, string, datetime, …"""
+    """`array` itself if its dtype is a number or bool. Raises DTypeError for object, string, datetime, …, and
+    UnsupportedError for masked arrays and np.matrix, whose own meaning of what is computed would silently get lost."""
+    if type(array) is not np.ndarray:
+        _check_class(array)
     if array.dtype.kind not in "biufc":
-        from tracegrad.errors import DTypeError
-
         raise DTypeError(
             f"an array of dtype {array.dtype} holds no numbers that tracegrad could compute with",
             fix="pass an array of floats, integers or bools; a list of Tensors goes through np.stack or tg.stack",
         )
     return array
+
+
+def plain_array(result: Any) -> np.ndarray:
+    """What NumPy computed, as an ndarray. Raises UnsupportedError where an operand had a meaning of its own."""
+    return np.asarray(check_array(result) if isinstance(result, np.ndarray) else result)
+
+
+def _check_class(array: np.ndarray) -> None:
+    masked = sys.modules.get("numpy.ma")
+    if masked is not None and isinstance(array, masked.MaskedArray):
+        what, fix = "a masked array, whose mask would be lost", "pass x.filled(value), or x.data and x.mask"
+    elif isinstance(array, np.matrix):
+        what, fix = "an np.matrix, whose * is a matrix product", "pass np.asarray(x), and write @ for that product"
+    else:
+        return
+    raise UnsupportedError(f"tracegrad computes with plain arrays; this is {what}", fix=fix)

@@ -148,3 +148,25 @@ def test_the_users_exception_comes_out_unchanged(mode):
 
     with pytest.raises(KeyError, match="mine"):
         tg.grad(f)(X)
+
+
+@pytest.mark.parametrize(
+    ("array", "message"),
+    [(np.ma.array([1.0, 2.0], mask=[False, True]), "masked array"), (np.ones((1, 2)).view(np.matrix), r"np\.matrix")],
+)
+def test_arrays_with_a_meaning_of_their_own_are_refused(array, message):
+    total = tg.jit(np.sum)
+    for call in (
+        lambda: total(array),
+        lambda: tg.jit(lambda x: x * array)(1.0),
+        lambda: tg.grad(lambda x: np.sum(x * array))(np.ones(2)),
+        lambda: tg.tensor(array),
+        lambda: tg.as_tensor(array),
+        lambda: tg.Tensor(array),
+        lambda: tg.ones(2) * array,
+        lambda: np.hypot(tg.ones(2), array),
+    ):
+        with pytest.raises(TypeError, match=message):
+            call()
+    with tg.eager(), pytest.raises(TypeError, match=message):
+        total(array)

@@ -14,7 +14,7 @@ import numpy as np
 from tracegrad.autograd.modes import modes
 from tracegrad.autograd.node import _sequence, detached, edge_of
 from tracegrad.state import state
-from tracegrad.tensor import Tensor
+from tracegrad.tensor import Tensor, plain_array
 
 _new = object.__new__
 _NO_ATTRS: dict[str, Any] = {}
@@ -43,7 +43,7 @@ def _unary(cls: Any, compute: Callable[..., Any], general: Callable[..., Any]) -
             return general(x)
         result = compute(array)
         out = _new(Tensor)
-        out._array = result if type(result) is np.ndarray else np.asarray(result)
+        out._array = result if type(result) is np.ndarray else plain_array(result)
         out._output_nr = 0
         out._meta = None
         if differentiable and (x._requires_grad or x._meta is not None) and state.grad_enabled:
@@ -89,7 +89,7 @@ def _binary(cls: Any, compute: Callable[..., Any], general: Callable[..., Any]) 
             return general(a, b)
         result = compute(x, y)
         out = _new(Tensor)
-        out._array = result if type(result) is np.ndarray else np.asarray(result)
+        out._array = result if type(result) is np.ndarray else plain_array(result)
         out._output_nr = 0
         out._meta = None
         if edge_a is None:

@@ -250,6 +250,8 @@ def tensor(data: Any, dtype: Any = None, requires_grad: bool = False) -> Tensor:
                 fix="use x.clone() for a copy with its history, x.detach().clone() for one without",
             )
         return _wanted(astype(+data, data.dtype if dtype is None else dtype), requires_grad)
+    if isinstance(data, np.ndarray):
+        check_array(data)
     array = np.array(data, None if dtype is None else number_dtype(dtype))
     array = check_array(array).astype(array.dtype.newbyteorder("="), copy=False)
     if state.trace is None or requires_grad:
@@ -262,7 +264,7 @@ def tensor(data: Any, dtype: Any = None, requires_grad: bool = False) -> Tensor:
 def as_tensor(data: Any, dtype: Any = None) -> Tensor:
     """`data` as a Tensor: a Tensor as it is, an ndarray sharing its memory, numbers and lists as a new one."""
     if not isinstance(data, Tensor):
-        array = np.asarray(data)
+        array = np.asarray(check_array(data) if isinstance(data, np.ndarray) else data)
         if array.dtype.kind in "biufc" and not array.dtype.isnative:
             array = array.astype(array.dtype.newbyteorder("="))
         check_array(array)

@@ -17,7 +17,7 @@ from tracegrad.tensor import Tensor, check_array
 def operand(x: Any) -> Any:
     """A Tensor or ndarray as it is; numbers and nested lists of numbers as an ndarray, as NumPy reads them."""
     if isinstance(x, (Tensor, np.ndarray)):
-        return x
+        return check_array(x) if isinstance(x, np.ndarray) and type(x) is not np.ndarray else x
     return x.number if isinstance(x, Size) else check_array(np.asarray(x))
 
 

@@ -69,7 +69,7 @@ def read_call(args: tuple[Any, ...], kwargs: dict[str, Any]) -> Call:
         elif kind is float or kind is complex:
             keys.append(kind)
         elif isinstance(leaf, (np.ndarray, np.generic)):
-            check_array(np.asarray(leaf))
+            check_array(leaf if isinstance(leaf, np.ndarray) else np.asarray(leaf))
             keys.append((leaf.dtype.num, leaf.shape))
         else:
             keys.append(static_key(leaf))
