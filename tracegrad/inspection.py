@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from tracegrad.errors import ArgumentError
+from tracegrad.loop_lines import region_lines
 from tracegrad.schedule.report import NestReport
 from tracegrad.transforms.autograd import GraphFunction
 from tracegrad.transforms.compiled import CompiledFunction, Entry
@@ -99,7 +100,9 @@ class ProgramReport:
         if self.cached:
             lines.append("    its code came from the disk cache")
         lines += [f"    {note}" for note in self.loops]
-        lines += [f"    kernel {i}, {kernel_text(kernel)}" for i, kernel in enumerate(self.kernels, 1)]
+        for i, kernel in enumerate(self.kernels, 1):
+            lines.append(f"    kernel {i}, {kernel_text(kernel)}")
+            lines += [f"      {line}" for node in kernel.nodes for line in region_lines(node)]
         return "\n".join(lines)
 
 
@@ -132,7 +135,8 @@ def explain(function: CompiledFunction) -> Explanation:
             for program in programs_of(entry):
                 reports.append(
                     ProgramReport(
-                        ", ".join(str(v.type) for v in graph.inputs),
+                        ", ".join(str(v.type) for v in graph.inputs)
+                        + (f" where {entry.sizes}" if entry.sizes is not None else ""),
                         tuple(program.stage("report")),
                         dict(program.seconds),
                         entry.calls,

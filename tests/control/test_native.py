@@ -180,6 +180,8 @@ def test_unroll():
     np.testing.assert_allclose(compiled[4](0.3), compiled[1](0.3), rtol=1e-13)
     once, often = (compiled[u].show("asm").count("div") for u in (1, 4))
     assert often >= 4 * once
+    text = str(tg.explain(compiled[4]))
+    assert "scan: 103 steps, 4 at once; carries 8 B in registers" in text and "last first, 4 at once" in text
     for unroll in (0, "all"):
         with pytest.raises(ArgumentError, match="steps at once"):
             tg.scan(lambda c, t: (c, t), 0.0, xs, unroll=unroll)
