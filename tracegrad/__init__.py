@@ -41,7 +41,9 @@ _HOME = {
     "vmap": "tracegrad.transforms.vectorize",
     **dict.fromkeys("jacobian jacrev jacfwd hessian hvp".split(), "tracegrad.transforms.jacobian"),
     **dict.fromkeys("stack concatenate where".split(), "numpy"),
-    **dict.fromkeys("scan associative_scan fori_loop while_loop map cond switch".split(), "tracegrad.control"),
+    **dict.fromkeys(
+        "scan associative_scan checkpoint fori_loop while_loop map cond switch".split(), "tracegrad.control"
+    ),
 }
 _MODULES = ("scipy", "nn", "optim", "random")
 
@@ -63,7 +65,7 @@ def __dir__() -> list[str]:
 if TYPE_CHECKING:
     from tracegrad import nn, optim, random, scipy
     from tracegrad.autograd.check import gradcheck, gradgradcheck
-    from tracegrad.control import associative_scan, cond, fori_loop, map, scan, switch, while_loop
+    from tracegrad.control import associative_scan, checkpoint, cond, fori_loop, map, scan, switch, while_loop
     from tracegrad.inspection import explain, show
     from tracegrad.random.generator import manual_seed
     from tracegrad.saving import load, save
@@ -78,6 +80,7 @@ __all__ = [
     "TracegradError",
     "associative_scan",
     "autograd",
+    "checkpoint",
     "cond",
     "eager",
     "enable_grad",

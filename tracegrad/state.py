@@ -24,6 +24,7 @@ class State(threading.local):
     in_vmap: bool = False  # a function runs eagerly for one row of many
     dual: Any = None  # the innermost level of dual numbers (autograd/forward_ad)
     numbers: bool = False  # a function of ndarrays runs eagerly: its 0-d values are immutable numbers to it
+    steps: int | None = None  # how many carries of a loop are kept for its adjoint; None for all
     eager: bool = os.environ.get("TRACEGRAD_EAGER", "") not in ("", "0")
 
 

@@ -54,8 +54,18 @@ def switch(index: Any, branches: Sequence[Callable[..., Any]], *operands: Any) -
     return _traced(trace, astype(scalar, np.int64), tuple(branches), operands, "switch")
 
 
+def one_branch(trace: Trace, function: Callable[..., Any], operands: tuple[Any, ...], what: str) -> Any:
+    """`function(*operands)` as a branch that is always taken: its adjoint computes it once more."""
+    return _traced(trace, np.int64(0), (function,), operands, what, kept=False)
+
+
 def _traced(
-    trace: Trace, index: Any, branches: Sequence[Callable[..., Any]], operands: tuple[Any, ...], what: str
+    trace: Trace,
+    index: Any,
+    branches: Sequence[Callable[..., Any]],
+    operands: tuple[Any, ...],
+    what: str,
+    kept: bool = True,
 ) -> Any:
     leaves, spec = tree.flatten(operands)
     given = [as_traced(trace, leaf, what) for leaf in leaves]
@@ -74,7 +84,7 @@ def _traced(
     bodies = tuple(
         _also_written(b, each, shared, len(given), written) for b, each in zip(bodies, recorded, strict=True)
     )
-    if trace.parent is not None:
+    if kept and trace.parent is not None:
         bodies = with_readings(bodies)
     types = [v.type for v in bodies[0].outputs]
     out = emit_region(trace, Cond, [astype(index, np.int64), *given, *shared], types, {}, bodies)

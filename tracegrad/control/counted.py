@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import operator
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -10,6 +11,7 @@ import numpy as np
 
 from tracegrad import tree
 from tracegrad.control.carry import as_type, check_structure, join_types, leaf_names, own_memory, type_of
+from tracegrad.control.checkpoint import levels_of, recomputed, run_checkpointed, stretch_for
 from tracegrad.errors import ArgumentError, ShapeError
 from tracegrad.ir.dims import Dim, DimLike, symbol
 from tracegrad.ir.graph import Graph
@@ -20,6 +22,7 @@ from tracegrad.ops.loops.scan import output_types, with_tape
 from tracegrad.ops.operands import positions
 from tracegrad.state import setting, state
 from tracegrad.tensor import Tensor
+from tracegrad.trace.examples import First
 from tracegrad.trace.loops import (
     Recorded,
     as_traced,
@@ -47,7 +50,9 @@ def scan(
 
     init, xs:  arrays and numbers, or trees of them. With `xs=None`, f receives None and `length` says how often.
     reverse:   go through xs from the end; ys stand at the positions of their xs.
-    unroll:    how many steps the compiled loop takes at once; a hint that changes no result.
+    unroll:    how many steps the compiled loop and its adjoint write out one after the other, for short steps whose
+               cost is the loop's own; more code, and the same results but for products and sums of neighbouring steps
+               that may become one instruction.
 
     The carry keeps its structure, shapes and dtypes; a Python number takes the dtype it becomes. Raises ShapeError,
     DTypeError or ArgumentError that names the leaf which does not; ShapeError for xs of different lengths.
@@ -55,10 +60,24 @@ def scan(
     """
     leaves, spec = tree.flatten(xs)
     size = _length(leaves, length)
+    unroll = _unroll(unroll, "scan")
     trace = state.trace
     if trace is None:
-        return _eager(f, init, leaves, spec, operator.index(size), reverse)  # type: ignore[arg-type]
+        count = operator.index(size)  # type: ignore[arg-type]
+        if (stretch := stretch_for(count)) is not None:
+            return _in_stretches(f, init, leaves, spec, count, reverse, stretch)
+        return _eager(f, init, leaves, spec, count, reverse)
     return traced_scan(trace, f, init, (leaves, spec), size, reverse, unroll)
+
+
+def _unroll(unroll: Any, what: str) -> int:
+    """The hint as a number. Raises ArgumentError."""
+    count = operator.index(unroll) if hasattr(unroll, "__index__") else 0
+    if count < 1:
+        raise ArgumentError(
+            f"{what} cannot take {unroll!r} steps at once", fix="pass unroll=2 or more; unroll=1 is the plain loop"
+        )
+    return count
 
 
 def _length(leaves: Sequence[Any], length: Any) -> DimLike:
@@ -108,6 +127,21 @@ def _eager(f: Any, init: Any, leaves: list[Any], spec: Any, length: int, reverse
     if not length:
         return carry, _nothing(f, init, leaves, spec)
     return carry, tree.unflatten(y_spec, [_stack(column) for column in zip(*stacked, strict=True)])
+
+
+def _in_stretches(
+    f: Any, init: Any, leaves: list[Any], spec: Any, length: int, reverse: bool, stretch: int
+) -> tuple[Any, Any]:
+    """The same, of which only the carry at the start of each stretch of steps is kept for the gradient."""
+    carry, found = init, []
+    starts = range(0, length, stretch)
+    for start in reversed(starts) if reverse else starts:
+        end = min(start + stretch, length)
+        rows = [leaf[start:end] for leaf in leaves]
+        carry, y = recomputed(functools.partial(_eager, f, carry, rows, spec, end - start, reverse))
+        found.append(tree.flatten(y))
+    parts = [part for part, _ in (found[::-1] if reverse else found)]
+    return carry, tree.unflatten(found[0][1], [np.concatenate(column) for column in zip(*parts, strict=True)])
 
 
 def _kept(y: Any, carry: Sequence[Any]) -> Any:
@@ -163,7 +197,8 @@ def traced_scan(
     leaves, spec = tree.flatten(init)
     carry = [as_traced(trace, leaf, what) for leaf in leaves]
     elements = [_element(trace, x, what) for x in xs[0]]
-    recorded, types = _record(trace, f, carry, spec, elements, xs[1], leaf_names(init), what)
+    examples = [*carry, *map(First, xs[0])]
+    recorded, types = _record(trace, f, carry, spec, elements, xs[1], leaf_names(init), what, examples)
     carry_spec, y_spec = recorded.spec.children()
     n_carry = len(types)
     with setting(trace=recorded.trace):
@@ -173,11 +208,18 @@ def traced_scan(
     n_ys, written = len(outputs) - n_carry, recorded.written
     graph, values, captured = carrying_writes(graph, captured, written, n_carry, len(elements))
     n_all = n_carry + len(written)
-    body = with_tape(graph, n_all)
+    sources = [*(as_type(c, t) for c, t in zip(carry, types, strict=True)), *values, *xs[0], *captured]
+    if state.steps is not None and (levels := levels_of(length, state.steps)) > 1:
+        given = [Tensor._traced(trace, trace.lift(s)) for s in sources]
+        n_end = n_all + len(elements)
+        groups = given[:n_all], given[n_all:n_end], given[n_end:]
+        results, ys = run_checkpointed(trace, graph, *groups, operator.index(length), bool(reverse), levels)
+        carry_out(trace, written, results[n_carry:n_all], what)
+        return tree.unflatten(carry_spec, results[:n_carry]), tree.unflatten(y_spec, ys)
+    body = with_tape(graph, n_all, length)
     attrs = {
         "length": length, "reverse": bool(reverse), "n_carry": n_all, "n_xs": len(elements), "unroll": int(unroll)
     }  # fmt: skip
-    sources = [*(as_type(c, t) for c, t in zip(carry, types, strict=True)), *values, *xs[0], *captured]
     results = list(emit_region(trace, Scan, sources, output_types(body, n_all, length), attrs, (body,)))
     carry_out(trace, written, results[n_carry:n_all], what)
     ys = results[n_all : n_all + n_ys]
@@ -190,14 +232,22 @@ def _element(trace: Trace, x: Any, what: str) -> Type:
 
 
 def _record(
-    trace: Trace, f: Any, carry: list[Tensor], spec: Any, elements: list[Type], x_spec: Any, names: list[str], what: str
+    trace: Trace,
+    f: Any,
+    carry: list[Tensor],
+    spec: Any,
+    elements: list[Type],
+    x_spec: Any,
+    names: list[str],
+    what: str,
+    examples: Sequence[Any],
 ) -> tuple[Recorded, tuple[Type, ...]]:
     """The body, recorded with types of the carry that it keeps."""
     types = tuple(c.type for c in carry)
     both = tree.flatten((tree.unflatten(spec, [0] * len(types)), tree.unflatten(x_spec, [0] * len(elements))))[1]
     labels = [*(f"c{i}" for i in range(len(types))), *(f"x{i}" for i in range(len(elements)))]
     for _ in range(ATTEMPTS):
-        recorded = record_body(trace, lambda c, x: _pair(f(c, x)), (*types, *elements), both, labels, what)
+        recorded = record_body(trace, lambda c, x: _pair(f(c, x)), (*types, *elements), both, labels, what, examples)
         check_structure(what, spec, recorded.spec.children()[0])
         wanted = join_types(what, names, types, [v.type for v in recorded.outputs[: len(types)]])
         if wanted == types:
@@ -212,23 +262,37 @@ def _record(
 # ---- fori_loop ----------------------------------------------------------------------------------------------------
 
 
-def fori_loop(lower: Any, upper: Any, body_fun: Callable[[Any, Any], Any], init_val: Any) -> Any:
-    """`val = body_fun(i, val)` for i in range(lower, upper); the last val.
+def fori_loop(lower: Any, upper: Any, body_fun: Callable[[Any, Any], Any], init_val: Any, *, unroll: int = 1) -> Any:
+    """`val = body_fun(i, val)` for i in range(lower, upper); the last val. `unroll` is that of `scan`.
 
     The bounds may be computed values: then the number of steps is known when the program runs, and gradients go
     through it all the same. Raises as `scan` does for a val that changes its structure, shapes or dtypes. The
     signature is that of jax.lax.fori_loop.
     """
-    trace = state.trace
+    trace, unroll = state.trace, _unroll(unroll, "fori_loop")
     if trace is None:
-        return _eager_fori(int(lower), int(upper), body_fun, init_val)
-    known = [operator.index(b) if not isinstance(b, Tensor | Dim) else b for b in (lower, upper)]
+        first, last = (int(_bound(b)) for b in (lower, upper))
+        if (stretch := stretch_for(last - first)) is None:
+            return _eager_fori(first, last, body_fun, init_val)
+        for start in range(first, last, stretch):
+            run = functools.partial(_eager_fori, start, min(start + stretch, last), body_fun, init_val)
+            init_val = recomputed(run)
+        return init_val
+    known = [operator.index(_bound(b)) if not isinstance(b, Tensor | Dim) else b for b in (lower, upper)]
     if not any(isinstance(b, Tensor) for b in known):
         length = known[1] - known[0]
         if isinstance(length, int):
             length = max(length, 0)
-        return _traced_fori(trace, known[0], length, body_fun, init_val)
-    return _computed_fori(trace, known[0], known[1], body_fun, init_val)
+        return _traced_fori(trace, known[0], length, body_fun, init_val, unroll)
+    return _computed_fori(trace, known[0], known[1], body_fun, init_val, unroll)
+
+
+def _bound(bound: Any) -> Any:
+    """The bound, if it is one integer. Raises ArgumentError."""
+    found = type_of(bound) if not isinstance(bound, Dim) else None
+    if found is not None and (found.dtype.kind not in "iub" or found.shape):
+        raise ArgumentError(f"a bound of fori_loop is {found}, not one integer", fix="convert it with .astype(int)")
+    return bound
 
 
 def _eager_fori(lower: int, upper: int, body_fun: Any, val: Any) -> Any:
@@ -244,26 +308,20 @@ def _eager_fori(lower: int, upper: int, body_fun: Any, val: Any) -> Any:
     return val
 
 
-def _traced_fori(trace: Trace, lower: Any, length: DimLike, body_fun: Any, init_val: Any) -> Any:
-    steps = positions(length)
-    if not isinstance(lower, int) or lower != 0:
-        steps = steps + lower
+def _traced_fori(trace: Trace, lower: Any, length: DimLike, body_fun: Any, init_val: Any, unroll: int) -> Any:
+    steps, shift = positions(length), None if isinstance(lower, int) and lower == 0 else lower
 
     def step(val: Any, i: Any) -> tuple[Any, None]:
-        return body_fun(Weaken.apply(i), val), None
+        return body_fun(Weaken.apply(i if shift is None else i + shift), val), None
 
     xs = tree.flatten(steps)
-    return traced_scan(trace, step, init_val, xs, length, False, 1, "fori_loop")[0]
+    return traced_scan(trace, step, init_val, xs, length, False, unroll, "fori_loop")[0]
 
 
-def _computed_fori(trace: Trace, lower: Any, upper: Any, body_fun: Any, init_val: Any) -> Any:
+def _computed_fori(trace: Trace, lower: Any, upper: Any, body_fun: Any, init_val: Any, unroll: int) -> Any:
     from tracegrad.ops.casting import astype
 
-    for bound in (lower, upper):
-        if isinstance(bound, Tensor) and (bound.dtype.kind not in "iu" or bound.shape):
-            raise ArgumentError(
-                f"a bound of fori_loop is {bound.type}, not one integer", fix="convert it with .astype(int)"
-            )
+    lower, upper = _bound(lower), _bound(upper)
     count = astype(upper - lower, np.int64)
     # the first number and the initial values enter the sized part as its inputs
     leaves, spec = tree.flatten(init_val)
@@ -271,7 +329,7 @@ def _computed_fori(trace: Trace, lower: Any, upper: Any, body_fun: Any, init_val
     def inside(*values: Any) -> Any:
         inner = state.trace
         assert inner is not None
-        return _traced_fori(inner, values[0], symbol(name), body_fun, tree.unflatten(spec, list(values[1:])))
+        return _traced_fori(inner, values[0], symbol(name), body_fun, tree.unflatten(spec, list(values[1:])), unroll)
 
     name = f"steps{depth(trace)}"
     first = Tensor._traced(trace, trace.lift(np.int64(lower))) if isinstance(lower, int) else astype(lower, np.int64)
@@ -279,7 +337,7 @@ def _computed_fori(trace: Trace, lower: Any, upper: Any, body_fun: Any, init_val
     types = [g.type for g in given]
     flat = tree.flatten((0,) * len(types))[1]
     labels = ["lower", *(f"c{i}" for i in range(len(leaves)))]
-    recorded = record_body(trace, inside, types, flat, labels, "fori_loop")
+    recorded = record_body(trace, inside, types, flat, labels, "fori_loop", given)
     n_results = len(recorded.outputs)
     graph, captured = recorded.finish((*recorded.outputs, *(w.final for w in recorded.written)))
     results = emit_sized(trace, count, [*given, *captured], graph, name)

@@ -28,7 +28,7 @@ def fast_path(entry: Entry, call: Call) -> Callable[..., Any] | None:
     args_spec, kwargs_spec = call.spec.children()
     simple = all(child.is_leaf() for child in args_spec.children()) and not kwargs_spec.num_leaves
     recording = entry.recording
-    if not simple or call.tensors or not isinstance(entry.program, Program):
+    if not simple or call.tensors or state.steps is not None or not isinstance(entry.program, Program):
         return None
     if recording.guards or not recording.effects.none:
         return None
@@ -45,7 +45,7 @@ def fast_path(entry: Entry, call: Call) -> Callable[..., Any] | None:
         "ndarray": np.ndarray,
         "floordiv": operator.floordiv,
     }
-    names, tests, inputs = [], ["state.trace is None", "not state.eager"], []
+    names, tests, inputs = [], ["state.trace is None", "not state.eager", "state.steps is None"], []
     for position, leaf in enumerate(call.leaves):
         name = f"a{position}"
         names.append(name)

@@ -10,6 +10,7 @@ import numpy as np
 from tracegrad import tree
 from tracegrad.errors import ArgumentError, DTypeError
 from tracegrad.ir.types import Type
+from tracegrad.state import state
 from tracegrad.tensor import Tensor, check_array
 
 _FLOAT = np.dtype(float)
@@ -75,6 +76,8 @@ def read_call(args: tuple[Any, ...], kwargs: dict[str, Any]) -> Call:
             keys.append(static_key(leaf))
             continue
         dynamic.append(position)
+    if state.steps is not None:
+        keys.append(("steps", state.steps))
     return Call(leaves, spec, (spec, *keys), dynamic, tensors)
 
 

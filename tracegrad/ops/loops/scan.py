@@ -92,20 +92,17 @@ def _parts(node: Node, inputs: Sequence[Var], outputs: Sequence[Var]) -> ScanPar
     )  # fmt: skip
 
 
-def with_tape(body: Graph, n_carry: int, length: DimLike | None = None) -> Graph:
+def with_tape(body: Graph, n_carry: int, length: DimLike | None = None, dear: bool = True) -> Graph:
     """The body that also returns, as further ys, what its adjoint is computed from: the carry it was given, and what is
     dearer to compute again than to keep, and what a step reads of large arrays.
 
     A carry that the body returns as it is needs no tape. Where no adjoint comes, dead code elimination drops it.
-    `length` is the number of steps, as far as it is known.
+    `length` is the number of steps, as far as it is known; without `dear` memory matters more than time.
     """
-    present = set(body.outputs[n_carry:])
-    changed = zip(body.inputs[:n_carry], body.outputs[:n_carry], strict=True)
-    taped = [v for v, final in changed if v is not final and v not in present]
-    present.update(taped)
-    kept = dict.fromkeys((*_kept(body, n_carry, length), *readings(body, n_carry)))
-    further = (v for v in kept if v not in present)
-    return Graph(body.inputs, body.nodes, (*body.outputs, *taped, *further), body.name)
+    taped = with_carries(body, n_carry)
+    present = set(taped.outputs[n_carry:])
+    kept = dict.fromkeys((*(_kept(body, n_carry, length) if dear else ()), *readings(body, n_carry)))
+    return Graph(body.inputs, body.nodes, (*taped.outputs, *(v for v in kept if v not in present)), body.name)
 
 
 DEAR = 16  # multiplications for each element of a product that is kept
@@ -143,6 +140,14 @@ def _kept(body: Graph, n_carry: int, length: DimLike | None) -> list[Var]:
             found += node.outputs
             little, much = little - size, much - size
     return found
+
+
+def with_carries(body: Graph, n_carry: int) -> Graph:
+    """The body that also returns the carry it was given, and of that alone its adjoint is computed."""
+    present = set(body.outputs[n_carry:])
+    changed = zip(body.inputs[:n_carry], body.outputs[:n_carry], strict=True)
+    taped = (v for v, final in changed if v is not final and v not in present)
+    return Graph(body.inputs, body.nodes, (*body.outputs, *taped), body.name)
 
 
 def output_types(body: Graph, n_carry: int, length: DimLike) -> tuple[Type, ...]:
