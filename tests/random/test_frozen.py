@@ -26,6 +26,14 @@ class Noise:
         return self.rng.rand()
 
 
+def makes_a_generator(x):
+    return x * np.random.default_rng().random()  # line of a new generator
+
+
+def makes_a_state(x):
+    return x * np.random.RandomState().rand()  # line of a new state
+
+
 def helper(x):
     return x * np.random.uniform()  # line of the helper
 
@@ -77,6 +85,8 @@ CASES = [
     (uses_python, "line of Python's module", "module random"),
     (uses_attribute(), "return self.rng.rand()", "RandomState from outside"),
     (uses_closure(), "line of the closure", "Generator from outside"),
+    (makes_a_generator, "line of a new generator", "without a seed"),
+    (makes_a_state, "line of a new state", "without a seed"),
 ]
 
 
@@ -137,9 +147,11 @@ assert "numpy.random" not in sys.modules
 with pytest.raises(FrozenRandomError, match="global random state"):
     tg.grad(lambda x: np.sum(x * np.random.rand(312)))(np.ones(312))  # as many words as the state has
 """
+FIRST_MADE = FIRST_USE.replace("global random state", "without a seed").replace("rand(", "default_rng().random(")
 
 
-def test_a_generator_that_is_first_used_while_tracing():
+@pytest.mark.parametrize("program", [FIRST_USE, FIRST_MADE], ids=["used", "made"])
+def test_a_generator_that_is_first_used_while_tracing(program: str):
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
-    done = subprocess.run([sys.executable, "-c", FIRST_USE], env=environment, capture_output=True, text=True)
+    done = subprocess.run([sys.executable, "-c", program], env=environment, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import dis
+import functools
 import random
 import sys
 import threading
@@ -18,8 +19,9 @@ from typing import Any
 
 import numpy as np
 
-from tracegrad.errors import FrozenRandomError
+from tracegrad.errors import FrozenRandomError, user_location
 from tracegrad.ir.graph import Location
+from tracegrad.state import state
 from tracegrad.trace.environment import Environment
 
 _NUMPY = "numpy.random"  # which NumPy imports when it is first asked for
@@ -34,8 +36,9 @@ def random_numbers_watched(function: Callable[..., Any], static: Sequence[Any] =
     """Raise FrozenRandomError after the block if it used a generator other than tracegrad's."""
     environment = Environment(function, static)
     sources = [random, *environment.generators]
-    numpy_loaded = _NUMPY in sys.modules
+    numpy_loaded = _NUMPY in sys.modules or _names_random(environment)
     if numpy_loaded:
+        _watch_seeding()
         sources.append(np.random.mtrand._rand)
     before = [_state(source) for source in sources]
     yield
@@ -46,12 +49,36 @@ def random_numbers_watched(function: Callable[..., Any], static: Sequence[Any] =
         _report(np.random.mtrand._rand, function, environment)
 
 
+def _names_random(environment: Environment) -> bool:
+    return any(name == "__code__" and "random" in code.co_names for _, name, code in environment._attributes)
+
+
+@functools.cache
+def _watch_seeding() -> None:
+    """Make generators without a seed an error inside traced functions: NumPy asks the system for one in one place."""
+    from numpy.random import bit_generator
+
+    from_system = bit_generator.randbits
+
+    def randbits(count: int) -> int:
+        if state.trace is not None:
+            raise FrozenRandomError(
+                "a NumPy generator without a seed was made in a traced function: its numbers would be the same in "
+                "every later call",
+                fix=_FIX,
+                location=user_location(),
+            )
+        return from_system(count)  # type: ignore[no-any-return]
+
+    bit_generator.randbits = randbits
+
+
 def _has_drawn(source: Any) -> bool:
     """Whether a generator that was seeded by the system has been used, or seeded again. The first word of such a state
     is the same for every seed, and is replaced when all words have been used."""
-    state, fresh = (_state(s) for s in (source, np.random.RandomState()))
-    position, new = state["state"], fresh["state"]
-    return (position["pos"], position["key"][0], state["has_gauss"]) != (new["pos"], new["key"][0], fresh["has_gauss"])
+    former, fresh = (_state(s) for s in (source, np.random.RandomState()))
+    position, new = former["state"], fresh["state"]
+    return (position["pos"], position["key"][0], former["has_gauss"]) != (new["pos"], new["key"][0], fresh["has_gauss"])
 
 
 def _state(source: Any) -> Any:
