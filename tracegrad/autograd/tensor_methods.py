@@ -10,6 +10,7 @@ import numpy as np
 from tracegrad.autograd.hooks import HookTable, RemovableHandle
 from tracegrad.autograd.views import alias
 from tracegrad.errors import ArgumentError, AutogradError, DTypeError, UnsupportedError
+from tracegrad.ir.sizes import Size, active
 from tracegrad.state import state
 from tracegrad.tensor import Tensor
 
@@ -274,9 +275,24 @@ class _Size(int):
         return self._shape if dim is None else self._shape[dim]
 
 
+class _SymbolicSize(Size):
+    """The same while a function is recorded with symbolic sizes."""
+
+    __slots__ = ("_shape",)
+
+    _shape: tuple[Any, ...]
+
+    def __call__(self, dim: int | None = None) -> Any:
+        return self._shape if dim is None else self._shape[dim]
+
+
 def _size(self: Tensor) -> Any:
     count = self._var.type.size if self._array is None else self._array.size
     if not isinstance(count, int):
+        count = count if active.sizes is None else active.sizes.size(count)
+        if isinstance(count, Size):
+            count = _SymbolicSize(count.terms, count._sizes)
+            object.__setattr__(count, "_shape", self.shape)
         return count
     size = _Size(count)
     size._shape = self.shape

@@ -10,7 +10,7 @@ import llvmlite.ir as ir
 import numpy as np
 
 from tracegrad.emit.frame import Frame
-from tracegrad.emit.gemm import call_gemm, chunks_of, emit_chunks
+from tracegrad.emit.gemm import call_gemm, chunks_of, count_chunks, emit_chunks, may_be_cut
 from tracegrad.emit.layout import STATUS
 from tracegrad.emit.libraries import blas_threads, register_blas
 from tracegrad.emit.llvm import (
@@ -73,10 +73,12 @@ def emit_matmul(frame: Frame, call: Call) -> None:
     p = analyse(a, b, out, *flags)
     work = p.m * p.k * p.n
     small = isinstance(work, int) and work <= INLINE
-    if product(p.batch) == 1 and chunks_of(p.m, p.k, p.n) > 1 and blas_threads() is not None:
+    cut = product(p.batch) == 1 and may_be_cut(p.m, p.k, p.n) and blas_threads() is not None
+    if cut and isinstance(work, int):
         register_blas()
         pointers = [frame.pointer(name) for name in (*call.inputs, out_name)]
-        emit_chunks(frame, flags, (p.m, p.k, p.n), pointers, out.dtype)
+        values = [frame.sizes.value(d) for d in (p.m, p.k, p.n)]
+        emit_chunks(frame, flags, values, i64(chunks_of(p.m, p.k, p.n)), pointers, out.dtype)
         return
     function = _define_small(frame, p, out.dtype) if small else _define_blas(frame, p, out.dtype)
     pointers = [frame.pointer(name) for name in (*call.inputs, out_name)]
@@ -86,6 +88,14 @@ def emit_matmul(frame: Frame, call: Call) -> None:
         for size in sizes:
             fits = builder.icmp_signed("<", size, i64(2**31))
             frame.stop_unless(fits, STATUS.blas, i64(0), size, i64(0))
+    if cut:
+        count = count_chunks(frame.builder, *sizes)
+        with frame.builder.if_else(frame.builder.icmp_signed(">", count, i64(1))) as (large, others):
+            with large:
+                emit_chunks(frame, flags, sizes, count, pointers, out.dtype)
+            with others:
+                frame.builder.call(function, [*pointers, *sizes])
+        return
     _for_batch(frame, p, pointers, sizes, out.dtype, lambda where: frame.builder.call(function, [*where, *sizes]))
 
 

@@ -25,6 +25,7 @@ from tracegrad.emit.llvm import (
     function_pointer,
     i64,
     load_word,
+    maximum,
     minimum,
     store_word,
     value_type,
@@ -44,49 +45,64 @@ def chunks_of(m: DimLike, k: DimLike, n: DimLike) -> int:
     return 1 << (most.bit_length() - 1) if most > 1 else 1
 
 
+def may_be_cut(m: DimLike, k: DimLike, n: DimLike) -> bool:
+    """Whether a product of these sizes is cut into chunks for some values of their symbols."""
+    return chunks_of(m, k, n) > 1 if all(isinstance(d, int) for d in (m, k, n)) else m != 1 and n != 1
+
+
+def count_chunks(b: ir.IRBuilder, m: ir.Value, k: ir.Value, n: ir.Value) -> ir.Value:
+    """`chunks_of` for sizes that are known when the program runs; below 2 for a product that is not cut."""
+    work = b.sdiv(b.mul(b.mul(m, k), n), i64(GRAIN))
+    most = minimum(b, minimum(b, work, b.sdiv(maximum(b, m, n), i64(2 * ALIGN))), i64(MAX_CHUNKS))
+    count: ir.Value = i64(1)
+    power = 2
+    while power <= MAX_CHUNKS:
+        count = b.select(b.icmp_signed(">=", most, i64(power)), i64(power), count)
+        power *= 2
+    return count
+
+
 def emit_chunks(
-    frame: Frame, transposed: tuple[bool, bool], sizes: tuple[int, int, int], pointers: list[ir.Value], dtype: np.dtype
-) -> None:
-    """`out = a @ b` for one pair of matrices, with SciPy's BLAS on one thread per chunk."""
+    frame: Frame, transposed: tuple[bool, bool], sizes: list[ir.Value], count: ir.Value, pointers: list[ir.Value],
+    dtype: np.dtype,
+) -> None:  # fmt: skip
+    """`out = a @ b` for one pair of matrices, in `count` chunks, with SciPy's BLAS on one thread per chunk."""
     b = frame.builder
     m, _, n = sizes
-    count = chunks_of(*sizes)
-    longest = max(m, n)
-    step = -(-longest // (count * ALIGN)) * ALIGN
-    chunk = _define_chunk(frame, transposed, sizes, step, dtype)
-    data = alloca(b, I64, 3)
-    for position, pointer in enumerate(pointers):
-        store_word(b, pointer, data, position)
+    longest = maximum(b, m, n)
+    share = b.mul(count, i64(ALIGN))
+    step = b.mul(b.sdiv(b.add(longest, b.sub(share, i64(1))), share), i64(ALIGN))
+    chunk = _define_chunk(frame, transposed, dtype)
+    words = [*pointers, *sizes, step]
+    data = alloca(b, I64, len(words))
+    for position, word in enumerate(words):
+        store_word(b, word, data, position)
     change = declare(b.module, SET_THREADS, I32, [I32])
     b.call(change, [ir.Constant(I32, 1)])
     run = declare(b.module, "tg_parallel", VOID, [POINTER, POINTER, POINTER, I64])
-    b.call(run, [frame.context, function_pointer(b, chunk), data, i64(-(-longest // step))])
+    chunks = b.sdiv(b.add(longest, b.sub(step, i64(1))), step)
+    b.call(run, [frame.context, function_pointer(b, chunk), data, chunks])
     b.call(change, [ir.Constant(I32, 1 if frame.unit.inside else blas_threads())])
 
 
-def _define_chunk(
-    frame: Frame, transposed: tuple[bool, bool], sizes: tuple[int, int, int], step: int, dtype: np.dtype
-) -> ir.Function:
+def _define_chunk(frame: Frame, transposed: tuple[bool, bool], dtype: np.dtype) -> ir.Function:
     """`chunk(data, number)`: its rows of the result, or its columns where there are more of those."""
-    m, k, n = sizes
-    by_rows = m >= n
     kind = value_type(dtype)
     function = frame.unit.function("gemm_chunk", VOID, [POINTER, I64])
     data, number = function.args
     b = ir.IRBuilder(function.append_basic_block("entry"))
     a, second, out = (load_word(b, data, position, POINTER) for position in range(3))
-    first = b.mul(number, i64(step))
-    extent = b.sub(minimum(b, b.add(first, i64(step)), i64(m if by_rows else n)), first)
-    if by_rows:
-        a = element(b, a, first if transposed[0] else b.mul(first, i64(k)), kind)
-        out = element(b, out, b.mul(first, i64(n)), kind)
-        rows, columns = extent, i64(n)
-    else:
-        second = element(b, second, b.mul(first, i64(k)) if transposed[1] else first, kind)
-        out = element(b, out, first, kind)
-        rows, columns = i64(m), extent
-    leading = (i64(m if transposed[0] else k), i64(k if transposed[1] else n), i64(n))
-    call_gemm(b, kind, transposed, (rows, i64(k), columns), (a, second, out), leading)
+    m, k, n, step = (load_word(b, data, position) for position in range(3, 7))
+    by_rows = b.icmp_signed(">=", m, n)
+    first = b.mul(number, step)
+    extent = b.sub(minimum(b, b.add(first, step), b.select(by_rows, m, n)), first)
+    row, column = b.select(by_rows, first, i64(0)), b.select(by_rows, i64(0), first)
+    rows, columns = b.select(by_rows, extent, m), b.select(by_rows, n, extent)
+    a = element(b, a, row if transposed[0] else b.mul(row, k), kind)
+    second = element(b, second, b.mul(column, k) if transposed[1] else column, kind)
+    out = element(b, out, b.add(b.mul(row, n), column), kind)
+    leading = (m if transposed[0] else k, k if transposed[1] else n, n)
+    call_gemm(b, kind, transposed, (rows, k, columns), (a, second, out), leading)
     b.ret_void()
     return function
 

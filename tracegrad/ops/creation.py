@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import operator
 from typing import Any
 
 import numpy as np
@@ -13,7 +14,7 @@ from tracegrad.ir.dims import Dim, DimLike
 from tracegrad.ir.types import Type
 from tracegrad.numpy_protocols import implements
 from tracegrad.ops.casting import astype, number_dtype, result_type
-from tracegrad.ops.operands import as_dim, as_shape, lifted
+from tracegrad.ops.operands import as_dim, as_shape, assume_non_negative, lifted
 from tracegrad.ops.shape import BroadcastTo, broadcast_to, expand_dims, moveaxis, reshape
 from tracegrad.state import state
 from tracegrad.tensor import Tensor, check_array
@@ -173,9 +174,22 @@ def arange(
                 "the size of arange would depend on the value of a Tensor",
                 fix="multiply a range of fixed size: start + step * tg.arange(n)",
             )
-    if isinstance(stop, Dim):
-        return _iota_from(start, stop - start, dtype)
+    if any(isinstance(bound, Dim) for bound in (start, stop, step)):
+        if all(isinstance(bound, (int, Dim)) for bound in (start, stop)) and type(step) is int and step:
+            return _wanted(_range(start, stop, step, dtype), requires_grad)
+        start, stop, step = (operator.index(b) if isinstance(b, Dim) else b for b in (start, stop, step))
     return _wanted(constant(np.arange(start, stop, step, dtype)), requires_grad)
+
+
+def _range(start: DimLike, stop: DimLike, step: int, dtype: Any) -> Tensor:
+    """The same for integers and sizes that are symbolic."""
+    distance, stride = (stop - start, step) if step > 0 else (start - stop, -step)
+    count = (distance + (stride - 1)) // stride
+    if not assume_non_negative(count):
+        count = 0
+    wanted = np.dtype(np.int64 if dtype is None else number_dtype(dtype))
+    attrs = {"shape": (count,), "axis": 0, "start": start, "step": step, "dtype": wanted}
+    return state.trace.apply(Iota, (), attrs)  # type: ignore[union-attr, no-any-return]
 
 
 def _iota_from(start: Any, size: DimLike, dtype: Any) -> Tensor:
@@ -192,6 +206,15 @@ def linspace(
 ) -> Any:  # fmt: skip
     """`num` numbers from `start` to `stop`, evenly spaced; both may be Tensors, and get gradients."""
     if not isinstance(start, Tensor) and not isinstance(stop, Tensor):
+        if isinstance(num, Dim):
+            if (
+                np.ndim(start) == np.ndim(stop) == axis == 0
+                and not isinstance(start, Dim)
+                and not isinstance(stop, Dim)
+            ):
+                spaced = _spaced(start, stop, num, endpoint, dtype)
+                return spaced if retstep else _wanted(spaced[0], requires_grad)
+            num = operator.index(num)
         plain = np.linspace(start, stop, num, endpoint, retstep, dtype, axis)
         values, step = plain if retstep else (plain, None)
         result = _wanted(constant(values), requires_grad)
@@ -216,6 +239,26 @@ def linspace(
     return (result, step) if retstep else result
 
 
+def _spaced(start: Any, stop: Any, num: DimLike, endpoint: bool, dtype: Any) -> tuple[Tensor, Any]:
+    """`num` numbers between two plain numbers as NumPy computes them, and how far apart they are."""
+    inner = np.result_type(start, stop, float(1))
+    places = _iota_from(0, num, np.int64)
+    spaces = num - 1 if endpoint else num
+    step = (np.subtract(stop, start, dtype=inner)) / dimension(spaces)
+    result = astype(places, inner) * step + np.asarray(start, inner)[()]
+    if endpoint:
+        from tracegrad.ops.comparison import equal
+        from tracegrad.ops.select import where
+
+        result = where(equal(places, dimension(spaces)), np.asarray(stop, inner)[()], result)
+    wanted = inner if dtype is None else number_dtype(dtype)
+    if wanted.kind in "iu":
+        from tracegrad.ops.rounding import floor
+
+        result = floor(result)
+    return astype(result, wanted), step
+
+
 def _ramp(count: DimLike, spaces: DimLike, dtype: np.dtype) -> Any:
     """0, 1/spaces, 2/spaces, … (count numbers)."""
     if isinstance(count, int):
@@ -226,6 +269,12 @@ def _ramp(count: DimLike, spaces: DimLike, dtype: np.dtype) -> Any:
 @implements(np.eye)
 def eye(N: Any, M: Any = None, k: int = 0, dtype: Any = float, *, requires_grad: bool = False, **_like: Any) -> Tensor:
     """The identity matrix, or ones on the k-th diagonal of an N×M matrix."""
+    columns = N if M is None else M
+    if isinstance(N, Dim) or isinstance(columns, Dim):
+        from tracegrad.ops.comparison import equal
+
+        rows = expand_dims(_iota_from(k, N, np.int64), 1)
+        return _wanted(astype(equal(rows, _iota_from(0, columns, np.int64)), number_dtype(dtype)), requires_grad)
     return _wanted(constant(np.eye(N, M, k, number_dtype(dtype))), requires_grad)
 
 

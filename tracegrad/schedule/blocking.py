@@ -16,7 +16,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from tracegrad.ir.dims import product
+from tracegrad.ir.dims import DimLike, product
 from tracegrad.ir.index import Affine, Bound, Index, variable
 from tracegrad.schedule.loops import (
     Buffer,
@@ -68,19 +68,24 @@ class _Blocker:
 
     def run(self) -> tuple[Stmt, ...]:
         loop = self.loop
-        if loop.kind != "parallel" or not isinstance(loop.extent, int):
+        if loop.kind != "parallel":
             return (loop,)
         segments = list(_segments(loop.body))
         if len(segments) < 2 or not any(heavy for heavy, _ in segments) or not self._separable(segments):
             return (loop,)
         most = min(ROWS, BYTES // self._row_bytes()) // LANES * LANES
-        if most == 0 or loop.extent < 4 * most:
+        rows, extent = most, loop.extent
+        if most == 0:
             return (loop,)
-        # A number of rows that fills vectors, and that divides the extent where one does.
-        rows = next((r for r in range(most, 0, -LANES) if loop.extent % r == 0), most)
-        blocks, rest = divmod(loop.extent, rows)
+        if isinstance(extent, int):
+            if extent < 4 * most:
+                return (loop,)
+            # A number of rows that fills vectors, and that divides the extent where one does.
+            rows = next((r for r in range(most, 0, -LANES) if extent % r == 0), most)
+        blocks = extent // rows
+        rest = extent - blocks * rows
         blocked = self._blocked(segments, rows, blocks)
-        return (blocked,) if not rest else (blocked, self._remainder(blocks * rows, rest))
+        return (blocked,) if rest == 0 else (blocked, self._remainder(blocks * rows, rest))
 
     def _separable(self, segments: list[tuple[bool, list[Stmt]]]) -> bool:
         """Whether only scalars pass between the segments."""
@@ -113,7 +118,7 @@ class _Blocker:
                         widest = max(widest, elements * e.dtype.itemsize)
         return widest
 
-    def _blocked(self, segments: list[tuple[bool, list[Stmt]]], rows: int, blocks: int) -> Loop:
+    def _blocked(self, segments: list[tuple[bool, list[Stmt]]], rows: int, blocks: DimLike) -> Loop:
         outer, inner = fresh(f"{self.loop.var}b", self.taken), fresh(f"{self.loop.var}i", self.taken)
         place = Affine(((outer, rows),)) + variable(inner)
         crossing = self._crossing(segments, rows)
@@ -149,7 +154,7 @@ class _Blocker:
                     home[s.name] = (number, s.value.dtype if isinstance(s, Let) else s.dtype)
         return crossing
 
-    def _remainder(self, first: int, count: int) -> Loop:
+    def _remainder(self, first: DimLike, count: DimLike) -> Loop:
         """The rows that fill no block, as they were."""
         var = fresh(self.loop.var, self.taken)
         shifted = _Shift(self.loop.var, variable(var) + first).statements(self.loop.body)

@@ -260,6 +260,12 @@ class CompiledFunction:
             except TooShort as error:
                 return None, error.message
             except Exception as error:
+                fewer = refined(pattern, sizes)
+                if fewer != pattern:  # numbers met symbols: once more with the numbers alone
+                    uses += sizes.uses
+                    family.refuse(pattern, fewer)
+                    pattern = fewer
+                    continue
                 family.refuse(pattern, None)
                 return None, f"symbolic sizes failed ({type(error).__name__}: {getattr(error, 'message', error)})"
             uses += sizes.uses

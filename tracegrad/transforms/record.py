@@ -19,6 +19,7 @@ from tracegrad.state import setting
 from tracegrad.tensor import Tensor
 from tracegrad.trace.leaf_gradients import Live
 from tracegrad.trace.randomness import random_numbers_watched
+from tracegrad.trace.size_functions import functions_of_sizes
 from tracegrad.trace.tracer import Captured, Trace
 from tracegrad.transforms.effects import Effects, collect
 
@@ -107,7 +108,8 @@ def record(
     arguments = tuple(p for p in types if p not in differentiated and p not in symbolic)
     try:
         with setting(trace=trace, grad_enabled=grad_enabled):
-            with random_numbers_watched(function, [leaf for i, leaf in enumerate(leaves) if i not in types]):
+            static = [leaf for i, leaf in enumerate(leaves) if i not in types]
+            with random_numbers_watched(function, static), functions_of_sizes():
                 result = call_user(function, args, kwargs)
             outputs, output = read_output(trace, result)
             results = [leaf for leaf in tree.flatten(result)[0] if isinstance(leaf, Tensor)]
