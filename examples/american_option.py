@@ -3,7 +3,7 @@
 import time
 
 import numpy as np
-from scipy.stats import norm
+from scipy.special import ndtr
 
 import tracegrad as tg
 
@@ -47,7 +47,7 @@ def european(spot, rate, volatility):
     """The European price in closed form."""
     spread = volatility * np.sqrt(MATURITY)
     d = (np.log(spot / STRIKE) + rate * MATURITY) / spread + spread / 2
-    return STRIKE * np.exp(-rate * MATURITY) * norm.cdf(spread - d) - spot * norm.cdf(-d)
+    return STRIKE * np.exp(-rate * MATURITY) * ndtr(spread - d) - spot * ndtr(-d)
 
 
 def main(steps=500):
