@@ -20,6 +20,7 @@ from tracegrad.ops.operands import guarded_int, lifted, operand, positions
 from tracegrad.ops.reduction import sum as tensor_sum
 from tracegrad.ops.select import where
 from tracegrad.ops.shape import (
+    Reshape,
     broadcast_arrays,
     broadcast_to,
     expand_dims,
@@ -39,12 +40,31 @@ from tracegrad.ops.writes import MOST_INDICES, Write
 def getitem(x: Any, index: Any) -> Any:
     """`x[index]`. Raises TracegradIndexError (an IndexError) where NumPy raises IndexError."""
     x = operand(x)
+    place = _place(x.shape, index)
+    if place is not None:
+        rest = x.shape[len(place) :]
+        ones, zeros = (1,) * len(place), (0,) * len(rest)
+        taken = take_slice(x, (*place, *zeros), (*ones, *rest), (1,) * x.ndim)
+        return Reshape.apply(taken, shape=rest)
     plan = plan_index(x.shape, index)
     taken = reshape(take_slice(x, plan.start, plan.size, plan.step), plan.middle)
     if not plan.arrays:
         return taken
     order, result_order = _orders(plan, arrays := index_arrays(plan))
     return transpose(Gather.apply(transpose(taken, order), *arrays), result_order)
+
+
+def _place(shape: tuple[DimLike, ...], index: Any) -> tuple[int, ...] | None:
+    """Where one element, or one row, of leading axes begins, for the most frequent index: integers within bounds."""
+    items = index if type(index) is tuple else (index,)
+    if not 0 < len(items) <= len(shape):
+        return None
+    place = []
+    for item, dim in zip(items, shape, strict=False):
+        if type(item) is not int or type(dim) is not int or not -dim <= item < dim:
+            return None
+        place.append(item if item >= 0 else item + dim)
+    return tuple(place)
 
 
 def index_arrays(plan: IndexPlan) -> tuple[Any, ...]:

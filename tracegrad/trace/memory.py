@@ -18,6 +18,7 @@ import numpy as np
 
 from tracegrad.autograd.node import AccumulateGrad, BackwardNode, accumulator
 from tracegrad.errors import AutogradError, DTypeError, ShapeError, UnsupportedError
+from tracegrad.ir.dims import DimLike
 from tracegrad.ir.graph import Var
 from tracegrad.state import setting, state
 from tracegrad.tensor import Meta, Tensor
@@ -139,8 +140,9 @@ class Memory:
         """`out` shares memory with `source`: remember how to get there."""
         meta = source._ensure_meta()
         replay = (*meta.replay, (op, attrs, None))
-        if op.name == "reshape" and meta.replay and not _shares_memory(meta.base, replay):
-            return
+        if op.name == "reshape" and meta.replay and not _same_but_ones(source.shape, out.shape):
+            if not _shares_memory(meta.base, replay):
+                return
         out._meta = own = Meta()
         own.version, own.base, own.replay = meta.version, source if meta.base is None else meta.base, replay
         own.view_version = meta.version[0]
@@ -337,6 +339,11 @@ class Memory:
                     "a traced function modifies an array in place that shares memory with another one it uses",
                     fix="pass or capture the array once, and make views of it inside the function",
                 )
+
+
+def _same_but_ones(shape: tuple[DimLike, ...], other: tuple[DimLike, ...]) -> bool:
+    """Whether the shapes differ in axes of size 1 alone: then a reshape never copies."""
+    return [d for d in shape if d != 1] == [d for d in other if d != 1]
 
 
 def _shares_memory(base: Any, replay: Any) -> bool:

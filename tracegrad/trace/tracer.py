@@ -165,13 +165,15 @@ class Trace:
 
     def apply(self, op: type[Operation], args: tuple[Any, ...], attrs: Mapping[str, Any]) -> Any:
         """Record a built-in operation on Tensors, arrays and numbers."""
-        args = tuple(self.memory.own(a) if isinstance(a, Tensor) else a for a in args)
+        own = self.memory.own
+        args = tuple([own(a) if isinstance(a, Tensor) else a for a in args])
         inputs = tuple(map(self.lift, args))
         attrs = plain_attributes(attrs)
-        inferred = op.infer(*(v.type for v in inputs), **attrs)
+        inferred = op.infer(*[v.type for v in inputs], **attrs)
         several = type(inferred) is tuple
-        types = inferred if several else (inferred,)
-        outputs = self.emit(op, inputs, types, attrs, (), self.location or user_location())
+        outs = tuple(map(Var, inferred)) if several else (Var(inferred),)
+        self._record(Node(op, inputs, outs, attrs, (), self.location or user_location()))
+        outputs = tuple([Tensor._traced(self, out) for out in outs])
         if not state.grad_enabled:
             outputs = tuple(
                 self.emit(StopGradient, (o._var,), (o._var.type,), NO_ATTRS, (), None)[0] if o._var.type.inexact else o
