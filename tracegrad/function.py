@@ -199,7 +199,8 @@ def outlived() -> ArgumentError:
 
 def link(op: type[Operation], args: tuple[Any, ...], attrs: Mapping[str, Any], outputs: tuple[Tensor, ...]) -> None:
     """Give the outputs that can have a gradient a backward node of `op`."""
-    node = op.node_class(args, attrs, outputs)
+    node = op.node_class()
+    node.link(args, attrs, outputs)
     for position, out in enumerate(outputs):
         if out.dtype.kind in "fc":
             out._requires_grad, out._grad_fn, out._output_nr = True, node, position

@@ -14,6 +14,7 @@ from typing import Any, TypeVar
 import numpy as np
 
 from tracegrad.errors import UnsupportedError
+from tracegrad.tensor import Tensor
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -40,7 +41,8 @@ def array_ufunc(self: Any, ufunc: np.ufunc, method: str, *inputs: Any, **kwargs:
         if function is None:
             raise _unsupported(f"np.{ufunc.__name__}", [u.__name__ for u in ufuncs])
         if not kwargs:
-            return _strong(function(*inputs))
+            result = function(*inputs)
+            return result if type(result) is Tensor and result._array is not None else _strong(result)
         from tracegrad.ops.ufunc_arguments import call_with_arguments
 
         return call_with_arguments(ufunc, function, inputs, kwargs)

@@ -143,9 +143,12 @@ class Tensor:
     # ---- autograd state --------------------------------------------------------------------------------------------
 
     def _ensure_meta(self) -> Meta:
-        if self._meta is None:
-            self._meta = Meta()
-        return self._meta
+        meta = self._meta
+        if meta is None:
+            self._meta = meta = Meta()
+            if self._grad_fn is not None:
+                self._grad_fn._share_counter(self, meta)
+        return meta
 
     @property
     def requires_grad(self) -> bool:

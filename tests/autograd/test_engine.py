@@ -188,6 +188,22 @@ def test_second_derivative():
     assert numbers(h).tolist() == [6.0, 12.0]
 
 
+def test_nodes_run_from_the_latest_recorded_to_the_earliest():
+    x = leaf([0.5, 1.0])
+    a = x * 2.0
+    b = np.sin(x)
+    c = a * 3.0
+    d = b * c
+    e = d + a
+    order = []
+    for name, t in {"a": a, "b": b, "c": c, "d": d, "e": e}.items():
+        t.grad_fn.register_prehook(lambda grads, name=name: order.append(name))
+    e.sum().backward()
+    assert order == ["e", "d", "c", "b", "a"]
+    points = np.array([0.5, 1.0])
+    np.testing.assert_allclose(numbers(x.grad), 6 * np.sin(points) + 6 * points * np.cos(points) + 2, rtol=1e-14)
+
+
 def test_batched_gradients():
     x = leaf([1.0, 2.0, 3.0])
     (rows,) = tg.autograd.grad(x * x, x, tg.tensor(np.eye(3)), is_grads_batched=True)

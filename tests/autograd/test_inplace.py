@@ -20,6 +20,22 @@ STALE = "modified by an inplace operation"
 # ---- the version counter ---------------------------------------------------------------------------------------------
 
 
+@pytest.mark.parametrize("create_graph", [False, True])
+def test_a_saved_output_is_counted_although_its_tensor_is_gone(create_graph):
+    x = leaf([1.0, 2.0])
+    y = np.exp(x)
+    z, alias = (y + 1).sum(), y.detach()
+    del y
+    (g,) = tg.autograd.grad(z, x, retain_graph=True, create_graph=create_graph)
+    np.testing.assert_array_equal(numbers(g), np.exp([1.0, 2.0]))
+    alias.add_(1)
+    with pytest.raises(RuntimeError, match=STALE):
+        z.backward()
+    if create_graph:
+        with pytest.raises(RuntimeError, match=STALE):
+            g.sum().backward()
+
+
 def test_the_check_is_made_at_backward_and_names_version_and_node():
     x = leaf([1.0, 2.0])
     y = x.exp()

@@ -15,6 +15,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from tracegrad.autograd.context import linked
 from tracegrad.autograd.modes import modes
 from tracegrad.autograd.node import (
     BackwardNode,
@@ -23,7 +24,6 @@ from tracegrad.autograd.node import (
     detached,
     edge_of,
     freed,
-    linked,
     modified,
 )
 from tracegrad.errors import ArgumentError, AutogradError, BackwardNotImplementedError

@@ -150,56 +150,74 @@ class _Run:
         return Add.apply(former, g)
 
     def drain(self) -> None:
-        """Run the nodes."""
-        heap, pending, wanted, keep, bare = self.heap, self.pending, self.wanted, self.keep, self.bare
-        while heap:
-            node = heappop(heap)[1]
-            cotangent = pending.pop(node)
-            if self.owned:
-                # From here on others may hold it: a backward that hands it on, perhaps to several inputs, or its id.
-                self.owned.difference_update(map(id, cotangent if type(cotangent) is list else (cotangent,)))
+        """Run the nodes. A node to which a cotangent goes is next without a stop in the heap where it was recorded
+        later than all that is pending: `ahead`, with its cotangent."""
+        heap, wanted, keep, bare = self.heap, self.wanted, self.keep, self.bare
+        watched = () if wanted is None else wanted.positions
+        ahead: BackwardNode | None = None
+        cotangent: Any = None
+        while ahead is not None or heap:
+            if ahead is None:
+                node, cotangent = self._next()
+            else:
+                node, ahead = ahead, None
             if (
-                wanted is None
-                and node._hooks is None
+                bare
                 and isinstance(node, OperationNode)
-                and type(cotangent) is not list
-                and cotangent is not None
+                and node.inputs is not None
+                and node._hooks is None
+                and type(cotangent) is np.ndarray
+                and node not in watched
                 and not modes.anomaly
             ):
-                grads = node.function.backward(node, cotangent)
-                if type(grads) is not tuple:
-                    grads = (grads,)
+                outs: Any = node._outs
+                grads = node.run_bare(cotangent, keep)
             else:
-                cotangents = cotangent if type(cotangent) is list else [cotangent]
-                if not self._before(node, cotangents):
-                    continue
-                grads = _run_node(node, tuple(cotangents), bare)
-                del cotangents
-            del cotangent
-            if not keep:
-                node._release()
+                outs = None
+                grads = self._run(node, cotangent if type(cotangent) is list else [cotangent])
+            cotangent = None
             edges = node._edges
             if len(grads) != len(edges):
                 raise _wrong_count(node, len(edges), len(grads))
-            position = -1
-            for edge in edges:
-                position += 1
+            for edge, g in zip(edges, grads):
                 if edge is None or (wanted is not None and not wanted.leads(edge[0])):
                     continue
-                g = grads[position]
                 successor, slot = edge
                 shape, dtype = successor._outs[slot]
-                if g is None:
-                    if isinstance(node, OperationNode):
-                        g = np.zeros(shape, dtype) if bare else materialized(None, (shape, dtype))
+                if type(g) is not np.ndarray:
+                    g = _exchanged(node, edge, g, bare)
+                if g is not None and (g.dtype is not dtype or (successor._outs is not outs and g.shape != shape)):
+                    g = _fitted(node, edge, g, Type(dtype, shape))
+                sequence = successor._sequence
+                if sequence < 0 or len(successor._outs) != 1:
+                    self.add(successor, slot, g)
+                    continue
+                if ahead is not None:
+                    self.add(ahead, 0, cotangent)
+                    ahead = None
+                if heap and sequence <= -heap[0][0]:
+                    self.add(successor, slot, g)
                 else:
-                    if type(g) is not np.ndarray:
-                        g = _converted(g, bare)
-                    if g.shape != shape or g.dtype != dtype:
-                        g = _fitted(node, position, g, Type(dtype, shape))
-                self.add(successor, slot, g)
-            del grads
-            g = None
+                    ahead, cotangent = successor, g
+            g = grads = None
+
+    def _next(self) -> tuple[BackwardNode, Any]:
+        """The node of the heap that was recorded last, and its cotangent."""
+        node = heappop(self.heap)[1]
+        cotangent = self.pending.pop(node)
+        if self.owned:
+            # From here on others may hold it: a backward that hands it on, perhaps to several inputs, or its id.
+            self.owned.difference_update(map(id, cotangent if type(cotangent) is list else (cotangent,)))
+        return node, cotangent
+
+    def _run(self, node: BackwardNode, cotangents: list[Any]) -> tuple[Any, ...]:
+        """What the node makes of its cotangents, with its hooks; None for each edge where it need not run."""
+        if not self._before(node, cotangents):
+            return (None,) * len(node._edges)
+        grads = _run_node(node, tuple(cotangents), self.bare)
+        if not self.keep:
+            node._release()
+        return grads
 
     def _before(self, node: BackwardNode, cotangents: list[Any]) -> bool:
         """Run the hooks of the Tensors, keep what is wanted; whether the node has to run."""
@@ -225,6 +243,17 @@ def _converted(g: Any, bare: bool) -> Any:
     if isinstance(g, Tensor):
         return g._array if bare and g._array is not None else g
     return np.asarray(g) if bare else as_tensor(g)
+
+
+def _exchanged(node: BackwardNode, edge: Edge, g: Any, bare: bool) -> Any:
+    """What a backward returned for an edge, as the kind of value this run exchanges; zeros where an operation gives
+    None."""
+    if g is not None:
+        return _converted(g, bare)
+    if not isinstance(node, OperationNode):
+        return None
+    shape, dtype = edge[0]._outs[edge[1]]
+    return np.zeros(shape, dtype) if bare else materialized(None, (shape, dtype))
 
 
 def _wrong_count(node: BackwardNode, expected: int, found: int) -> AutogradError:
@@ -264,10 +293,11 @@ def _run_watched(node: BackwardNode, cotangents: tuple[Any, ...]) -> tuple[Any, 
     return grads
 
 
-def _fitted(node: BackwardNode, position: int, g: Any, target: Type) -> Any:
+def _fitted(node: BackwardNode, edge: Edge, g: Any, target: Type) -> Any:
     from tracegrad.ops.cotangent import fit
 
     if g.shape != target.shape and not expandable(target.shape, g.shape):
+        position = [e is edge for e in node._edges].index(True)
         raise AutogradError(
             f"Function {node.name()} returned an invalid gradient at index {position} - "
             f"got {list(g.shape)} but expected shape compatible with {list(target.shape)}",

@@ -192,12 +192,9 @@ def push(op: Any, args: tuple[Any, ...], attrs: Mapping[str, Any], outputs: tupl
         for out, tangent in zip(outputs, found, strict=True):
             if tangent is not None:
                 attach(out, level, tangent)
-    node = outputs[0]._grad_fn
-    saved = getattr(node, "saved_outputs", None)
-    if saved:
-        for kept, out in zip(saved, outputs, strict=True):
-            if isinstance(kept, Tensor):
-                copy_tangents(out, kept)
+    kept = getattr(outputs[0]._grad_fn, "output", None)
+    if isinstance(kept, Tensor):
+        copy_tangents(outputs[0], kept)
 
 
 def _transposed(

@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 
 from tracegrad.autograd.node import BackwardNode, OperationNode, detached, edge_of
-from tracegrad.autograd.views import alias, replayed
+from tracegrad.autograd.views import replayed
 from tracegrad.errors import ArgumentError, AutogradError, DTypeError, ShapeError, UnsupportedError
 from tracegrad.state import state
 from tracegrad.tensor import Tensor
@@ -220,10 +220,9 @@ def apply_inplace(x: Tensor, compute: Callable[[Tensor], Any], what: str) -> Ten
 
             result = astype(result, x.dtype)
             node = result._grad_fn
-        elif type(node).__mro__[1] is OperationNode and node.saved_outputs:
+        elif isinstance(node, OperationNode) and node.output is not None:
             # The saved output is this memory now, and modifying it again has to be noticed.
-            node.saved_outputs = (alias(x),)
-            node.versions = (*node.versions[:-1], x._version)
+            node.output, node.counter = x._array, (x._ensure_meta().version, x._version)
         rebase_history(x, node, result._output_nr)
     return x
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 import weakref
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar
 
 import numpy as np
@@ -75,6 +75,9 @@ class BackwardNode:
     def _release(self) -> None:
         """Drop what was saved for backward."""
 
+    def _share_counter(self, output: Tensor, meta: Meta) -> None:
+        """Make the version counter of an output the one by which a node that keeps it notices modifications."""
+
     def _ensure_hooks(self) -> NodeHooks:
         if self._hooks is None:
             self._hooks = NodeHooks()
@@ -125,30 +128,49 @@ def edge_of(value: Any) -> Edge | None:
 
 
 class Plan:
-    """For one pattern of needed gradients: which inputs to save, and whether the outputs are read."""
+    """For one pattern of needed gradients: which inputs to save, and whether the output is read."""
 
-    __slots__ = ("keep_outputs", "needs", "positions")
+    __slots__ = ("keep_output", "needs", "nothing", "positions", "releases")
 
     def __init__(self, function: Any, needs: tuple[bool, ...]):
         saved = function.saved_for(needs)
         self.needs = needs
         self.positions = tuple(i for i in range(len(needs)) if str(i) in saved)
-        self.keep_outputs = "y" in saved
+        self.keep_output = "y" in saved
+        self.releases = bool(saved)
+        self.nothing = (None,) * len(needs)
+
+    def placed(self, saved: Sequence[Any]) -> tuple[Any, ...]:
+        """The saved inputs in their positions, None in the others."""
+        found: list[Any] = [None] * len(self.needs)
+        for position, x in zip(self.positions, saved, strict=True):
+            found[position] = x
+        return tuple(found)
 
 
 class OperationNode(BackwardNode):
-    """The backward node of a built-in operation; it is also the `ctx` of the operation's `backward`.
+    """The backward node of a built-in operation. Where nothing is recorded it is the `ctx` of the operation's
+    `backward` as well, and its `inputs` and `output` are bare arrays; elsewhere `LinkedContext` makes Tensors of them.
 
-    saved holds the inputs at the plan's positions and versions theirs, followed by those of saved_outputs; after
-    release saved is None. operands are (shape, dtype) per input (a Type where traced, a class for a Python number).
+    saved holds the inputs at the plan's positions and versions theirs (None: all 0); it may be empty where no Tensor is
+        among them; after release it is None.
+    inputs are the same as arrays, in their places; None where backward cannot run on what is kept, because that has
+        to be unpacked or is a value of a trace.
+    output is the (first) output where backward reads it: an array, or a Tensor without history, since with it this
+        would be a cycle. counter is its version counter, if somebody has one, and the version that is expected.
+    operands are (shape, dtype) per input (a Type where traced, a class for a Python number).
     """
 
-    __slots__ = ("attrs", "operands", "plan", "saved", "saved_outputs", "versions")
+    __slots__ = (
+        "attrs", "counter", "inputs", "needs_input_grad", "operands", "output", "plan", "saved", "versions",
+    )  # fmt: skip
 
     function: ClassVar[Any]
     plans: ClassVar[dict[tuple[bool, ...], Plan]]
+    needs_input_grad: tuple[bool, ...]  # type: ignore[assignment]
 
-    def __init__(self, inputs: tuple[Any, ...], attrs: Mapping[str, Any], outputs: tuple[Tensor, ...]):
+    def link(self, inputs: tuple[Any, ...], attrs: Mapping[str, Any], outputs: tuple[Tensor, ...]) -> None:
+        """Become the node of these outputs."""
         self._sequence = next(_sequence)
         self._hooks = None
         self.attrs = attrs
@@ -165,18 +187,18 @@ class OperationNode(BackwardNode):
         self._edges = tuple(edges)
         self.operands: Any = operands
         self._outs = tuple([(o.shape, o.dtype) for o in outputs])
-        needs = tuple([e is not None for e in edges])
+        self.needs_input_grad = needs = tuple([e is not None for e in edges])
         self.plan = plan = self.plans.get(needs) or self.plan_for(needs)
         self.saved: Any = tuple([inputs[i] for i in plan.positions])
-        versions = [version_of(x) for x in self.saved]
-        self.saved_outputs: Any = None
-        if plan.keep_outputs:
-            # Kept as arrays with their versions, never as the Tensors, whose grad_fn would make a cycle with this node.
-            self.saved_outputs = tuple([detached(o) for o in outputs])
-            versions.extend([o._version for o in outputs])
-        self.versions = versions
-        if modes.special:
-            self._special()
+        self.versions = versions_of(self.saved)
+        self.output: Any = outputs[0]._array if plan.keep_output else None
+        self.counter: tuple[list[int], int] | None = None
+        self.inputs: Any = plan.nothing
+        if self.saved:
+            arrays = [x._array if isinstance(x, Tensor) else x for x in self.saved]
+            self.inputs = None if any(x is None for x in arrays) else plan.placed(arrays)
+        if modes.special or (plan.keep_output and self.output is None):
+            self._save_specially(outputs[0])
 
     @classmethod
     def plan_for(cls, needs: tuple[bool, ...]) -> Plan:
@@ -186,22 +208,42 @@ class OperationNode(BackwardNode):
             plan = cls.plans[needs] = Plan(cls.function, needs)
         return plan
 
-    def _special(self) -> None:
+    def _save_specially(self, output: Tensor) -> None:
+        """Save where an output carries tangents or is traced, and where hooks pack what is saved."""
+        if self.plan.keep_output:
+            self.inputs = None
+            self.output = detached(output)
+            self.counter = self.output._meta.version, output._version
         if modes.anomaly:
             modes.note_forward(self)
-        pack_hooks = modes.saved_hooks
         for x in self.saved:
             if isinstance(x, Tensor):
                 _refuse_inference(x)
-        if pack_hooks:
+        pack_hooks = modes.saved_hooks
+        if pack_hooks and self.plan.releases:
             hook = pack_hooks[-1]
             self.saved = tuple(hook.pack(x) if isinstance(x, Tensor) else x for x in self.saved)
-            if self.saved_outputs:
-                self.saved_outputs = tuple(map(hook.pack, self.saved_outputs))
+            self.inputs = None
+            if self.plan.keep_output:
+                self.output, self.counter = hook.pack(self.output), None
 
-    @property
-    def needs_input_grad(self) -> tuple[bool, ...]:  # type: ignore[override]
-        return self.plan.needs
+    def _share_counter(self, output: Tensor, meta: Meta) -> None:
+        if self.output is output._array and output._array is not None:
+            meta.version = self._output_counter()
+
+    def _output_counter(self) -> list[int]:
+        """The version counter of the kept output, made when it is first asked for."""
+        if self.counter is None:
+            self.counter = [0], 0
+        return self.counter[0]
+
+    def output_tensor(self) -> Tensor:
+        """The kept output as a Tensor without history that shares the version counter."""
+        if type(self.output) is not np.ndarray:
+            return self.output
+        tensor = Tensor._wrap(self.output)
+        tensor._ensure_meta().version = self._output_counter()
+        return tensor
 
     @property
     def types(self) -> tuple[Type, ...]:
@@ -210,51 +252,30 @@ class OperationNode(BackwardNode):
             Type(x[1], x[0]) if type(x) is tuple else x if isinstance(x, Type) else type_of(x(0)) for x in self.operands
         )
 
-    @property
-    def inputs(self) -> tuple[Any, ...]:
-        """The saved inputs, None in the places of the others. Bare arrays where nothing is recorded."""
+    def check_saved(self) -> None:
+        """Raise AutogradError if what was saved has been freed, or modified in place since."""
         if self.saved is None:
             raise freed()
-        plan = self.plan
-        found: list[Any] = [None] * len(plan.needs)
-        recording = state.grad_enabled
-        for position, x, version in zip(plan.positions, self.saved, self.versions):
-            if isinstance(x, Tensor):
-                meta = x._meta
-                if meta is not None and meta.version[0] != version:
-                    raise modified(self, x, version)
-            elif type(x) is Packed:
-                x = x.unpack()
-            if not recording:
-                if isinstance(x, Tensor) and x._array is not None and state.trace is None:
-                    x = x._array
-            elif self._edges[position] is not None:
-                x = linked(x, self._edges[position])
-            found[position] = x
-        return tuple(found)
-
-    @property
-    def outputs(self) -> tuple[Tensor, ...]:
-        """The saved outputs, linked to this node again so that they can be differentiated once more."""
-        if self.saved is None:
-            raise freed()
-        found = []
-        versions = self.versions[len(self.saved) :]
-        for position, (x, version) in enumerate(zip(self.saved_outputs, versions)):
-            if type(x) is Packed:
-                x = x.unpack()
-            elif x._version != version:
+        for i, x in enumerate(self.saved):
+            version = 0 if self.versions is None else self.versions[i]
+            if isinstance(x, Tensor) and x._version != version:
                 raise modified(self, x, version)
-            if not state.grad_enabled:
-                x = x._array if x._array is not None and state.trace is None else x
-            elif x.dtype.kind in "fc":
-                x = linked(x, (self, position))
-            found.append(x)
-        return tuple(found)
+        if self.counter is not None and self.counter[0][0] != self.counter[1]:
+            raise modified(self, self.output_tensor(), self.counter[1])
 
-    @property
-    def output(self) -> Tensor:
-        return self.outputs[0]
+    def run_bare(self, cotangent: np.ndarray, keep: bool) -> tuple[Any, ...]:
+        """`_run`, and `_release` unless `keep`, written out for most of what backward does: arrays are exchanged, the
+        only output has a cotangent, and `inputs` are there."""
+        for x in self.saved:
+            if isinstance(x, Tensor) and x._meta is not None:
+                self.check_saved()
+                break
+        if self.counter is not None:
+            self.check_saved()
+        grads = self.function.backward(self, cotangent)
+        if not keep and self.plan.releases:
+            self.saved = self.inputs = self.output = None
+        return grads if type(grads) is tuple else (grads,)
 
     def _run(self, cotangents: tuple[Tensor | None, ...]) -> tuple[Any, ...]:
         missing = [g is None for g in cotangents]
@@ -262,12 +283,16 @@ class OperationNode(BackwardNode):
             if all(missing):
                 return (None,) * len(self._edges)
             cotangents = tuple(map(materialized, cotangents, self._outs))
-        grads = self.function.backward(self, *cotangents)
+        self.check_saved()
+        from tracegrad.autograd.context import LinkedContext
+
+        bare = self.inputs is not None and not state.grad_enabled and state.trace is None
+        grads = self.function.backward(self if bare else LinkedContext(self), *cotangents)
         return grads if type(grads) is tuple else (grads,)
 
     def _release(self) -> None:
-        if self.saved or self.saved_outputs:
-            self.saved = self.saved_outputs = self.versions = None
+        if self.plan.releases:
+            self.saved = self.inputs = self.output = self.versions = self.counter = None
 
 
 def version_of(x: Any) -> int:
@@ -276,6 +301,14 @@ def version_of(x: Any) -> int:
         meta = x._meta
         return 0 if meta is None else meta.version[0]
     return 0
+
+
+def versions_of(saved: tuple[Any, ...]) -> tuple[int, ...] | None:
+    """The versions of saved inputs; None where all are 0, which is nearly always."""
+    for x in saved:
+        if isinstance(x, Tensor) and x._meta is not None:
+            return tuple(map(version_of, saved))
+    return None
 
 
 class Packed:
@@ -309,20 +342,6 @@ def materialized(g: Tensor | None, out: ShapeAndDtype) -> Tensor | None:
 def as_tensor(value: Any) -> Tensor:
     """A Tensor over the value, itself if it is one."""
     return value if isinstance(value, Tensor) else Tensor._wrap(np.asarray(value))
-
-
-def linked(tensor: Tensor, edge: Edge) -> Tensor:
-    """The Tensor with that edge: itself where it has it, else another one for the same value."""
-    node, position = edge
-    if not isinstance(tensor, Tensor):
-        return tensor
-    if type(node) is AccumulateGrad:
-        return tensor if tensor._grad_fn is None and tensor._requires_grad else node.variable
-    if tensor._grad_fn is node and tensor._output_nr == position:
-        return tensor
-    out = detached(tensor)
-    out._requires_grad, out._grad_fn, out._output_nr = True, node, position
-    return out
 
 
 def detached(tensor: Tensor) -> Tensor:

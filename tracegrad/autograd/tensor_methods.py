@@ -174,9 +174,9 @@ def _set_data(self: Tensor, value: Any) -> None:
         return
     if self._requires_grad and value.dtype.kind not in "fc":
         raise DTypeError(f"data of a Tensor that requires grad must be floating point, not {value.dtype}")
-    self._array = value._array
     # What was saved for backward would otherwise be read with the new numbers, silently.
     self._ensure_meta().version[0] += 1
+    self._array = value._array
 
 
 def numpy(self: Tensor, *, force: bool = False) -> np.ndarray:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from tracegrad.autograd.node import OperationNode, modified
+from tracegrad.autograd.node import OperationNode
 from tracegrad.tensor import Tensor
 
 
@@ -18,10 +18,7 @@ def check_saved(results: Sequence[Any]) -> None:
         if node is None:
             continue
         if isinstance(node, OperationNode) and node.saved is not None:
-            kept = (*node.saved, *(node.saved_outputs or ()))
-            for value, version in zip(kept, node.versions, strict=False):
-                if isinstance(value, Tensor) and value._version != version:
-                    raise modified(node, value, version)
+            node.check_saved()
         for edge in node._edges:
             if edge is not None and edge[0] not in seen:
                 seen.add(edge[0])

@@ -79,7 +79,9 @@ class Conj(ElementwiseOperation):
 
 def conj(x: Any) -> Any:
     """The complex conjugate, the value itself where it is real."""
-    return Conj.apply(x) if isinstance(x, complex) or getattr(x, "dtype", np.dtype(float)).kind == "c" else x
+    if isinstance(x, (int, float)):
+        return x
+    return Conj.apply(x) if isinstance(x, complex) or x.dtype.kind == "c" else x
 
 
 class Mul(ElementwiseOperation):
@@ -103,10 +105,9 @@ class ZeroMultiply(ElementwiseOperation):
     lower = Elementwise("zero_multiply")
     saves = ("1", "0")
 
-    @classmethod
-    def forward(cls, g: Any, partial: Any) -> Any:
-        # A finite sum of squares tells, cheaply and without a warning, that no element is infinite or NaN.
-        if type(partial) is np.ndarray and partial.dtype.kind == "f" and math.isfinite(np.vdot(partial, partial)):
+    @staticmethod
+    def forward(g: Any, partial: Any) -> Any:
+        if _known_finite(partial):
             return np.multiply(g, partial)
         with np.errstate(invalid="ignore"):
             out = np.asarray(np.multiply(g, partial))
@@ -131,10 +132,22 @@ def known_number(x: Any) -> Any:
     return None
 
 
+def _known_finite(x: Any) -> bool:
+    """Whether no element is infinite or NaN: a finite sum, of squares if it is long, tells so quickly and silently."""
+    if type(x) is np.ndarray:
+        if x.dtype.kind != "f":
+            return False
+        if x.ndim != 1:
+            return math.isfinite(np.vdot(x, x))
+        return math.isfinite(sum(x.tolist()) if x.size <= 16 else x.dot(x))
+    return isinstance(x, (float, np.floating)) and math.isfinite(x)
+
+
 def chain(g: Any, partial: Any) -> Any:
     """The cotangent `g` times the conjugate of a partial derivative; 0 where `g` is exactly 0."""
-    if type(partial) is np.ndarray and partial.dtype.kind == "f":
-        return ZeroMultiply.apply(g, partial)
+    kind = type(partial)
+    if type(g) is np.ndarray and (kind is np.ndarray or kind is float) and _known_finite(partial):
+        return np.multiply(g, partial)  # most of what eager backward meets; what follows says the same of all
     number = known_number(partial)
     if number is not None and abs(number) < math.inf:
         return g if number == 1 else Mul.apply(g, conj(partial))
@@ -299,5 +312,3 @@ def _type(x: Any) -> Type:
 def divmod(a: Any, b: Any) -> tuple[Any, Any]:
     """`a // b` and `a % b`."""
     return FloorDivide.apply(a, b), Remainder.apply(a, b)
-
-

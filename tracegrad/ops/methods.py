@@ -31,6 +31,7 @@ from tracegrad.ops.power import operator_power
 from tracegrad.ops.to_python import CONVERSIONS
 from tracegrad.tensor import Tensor
 
+_USUAL = frozenset((Tensor, float, int, np.ndarray))
 _OPERANDS = (Tensor, int, float, complex, np.ndarray, np.generic, list, tuple)
 
 BINARY: dict[str, Callable[..., Any]] = {
@@ -54,7 +55,7 @@ def binary(operation: Callable[..., Any], name: str, reflected: bool = False) ->
     """The operator method for `operation`; NotImplemented for operands that are no numbers."""
 
     def method(self: Tensor, other: Any) -> Any:
-        if not isinstance(other, _OPERANDS):
+        if type(other) not in _USUAL and not isinstance(other, _OPERANDS):
             if not isinstance(other, Dim):
                 return NotImplemented
             other = dimension(other)
