@@ -271,6 +271,16 @@ def test_other_transforms():
     assert programs(rows) == programs(mapped) == 3
 
 
+def test_jacobians():
+    jacobian, hessian = tg.jacrev(lambda x: np.sin(x) * x.sum()), tg.hessian(lambda x: np.sum(x**3) * x.mean())
+    for n in (4, 6, 9):
+        x = array(n)
+        np.testing.assert_allclose(jacobian(x), np.diag(np.cos(x) * x.sum()) + np.sin(x)[:, None], rtol=1e-12)
+        wanted = np.diag(6 * x) * x.mean() + np.add.outer(3 * x**2, 3 * x**2) / n
+        np.testing.assert_allclose(hessian(x), wanted, rtol=1e-11, atol=1e-13)
+    assert programs(jacobian) == programs(hessian) == 2
+
+
 def test_mistakes_raise_as_with_fixed_sizes():
     f = tg.jit(lambda x, y: x + y)
     for n in (4, 5):

@@ -10,6 +10,12 @@ import numpy as np
 
 from tracegrad import tree
 from tracegrad.errors import ArgumentError, DTypeError
+from tracegrad.ir.dims import product
+from tracegrad.ops.casting import astype
+from tracegrad.ops.comparison import equal
+from tracegrad.ops.creation import dimension
+from tracegrad.ops.operands import positions
+from tracegrad.ops.shape import expand_dims, reshape
 from tracegrad.transforms.compiled import CompiledFunction
 from tracegrad.transforms.forward import JvpFunction, fitted_tangents, jvp
 from tracegrad.transforms.gradient import GradientFunction
@@ -109,12 +115,17 @@ def _leaves_of(value: Any, what: str) -> tuple[list[Any], Any]:
     return leaves, spec
 
 
-def _basis(leaves: Sequence[Any]) -> list[np.ndarray]:
+def _basis(leaves: Sequence[Any]) -> list[Any]:
     """Per leaf one row for each element of all leaves: the unit vectors of the flattened leaves."""
     types = [leaf_type(leaf) for leaf in leaves]
-    sizes = [int(np.prod(t.shape)) for t in types]  # type: ignore[arg-type]
+    sizes: list[Any] = [t.size for t in types]
     total, start, basis = sum(sizes), 0, []
     for size, t in zip(sizes, types, strict=True):
+        if not isinstance(total, int):
+            ones = equal(expand_dims(positions(total), 1), positions(size) + dimension(start))
+            basis.append(reshape(astype(ones, t.dtype), (total, *t.shape)))
+            start += size
+            continue
         rows = np.zeros((total, size), t.dtype)
         rows[start : start + size] = np.eye(size, dtype=t.dtype)
         basis.append(rows.reshape((total, *t.shape)))  # type: ignore[arg-type]
@@ -127,7 +138,7 @@ def _split(rows: Any, leaves: Sequence[Any], axis: int) -> list[Any]:
     parts, start = [], 0
     for leaf in leaves:
         shape = leaf_type(leaf).shape
-        size = int(np.prod(shape))  # type: ignore[arg-type]
+        size: Any = product(shape)
         index = (slice(None),) * axis + (slice(start, start + size),)
         part = rows[index]
         parts.append(part.reshape((*part.shape[:axis], *shape, *part.shape[axis + 1 :])))
