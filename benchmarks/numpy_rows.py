@@ -102,6 +102,46 @@ def lstm(weights, extra, state, characters):
     return -np.sum(scores) / (bits * (characters.shape[0] - 1))
 
 
+def hidden_markov(A, B, symbols):
+    """The forward algorithm: log likelihood of the symbols from equally likely states."""
+    transition = A - special.logsumexp(A, axis=1, keepdims=True)
+    emission = B - special.logsumexp(B, axis=1, keepdims=True)
+
+    def step(state, pair):
+        (symbol,) = pair
+        return special.logsumexp(state[:, None] + transition, axis=0) + emission[:, symbol], 0.0
+
+    return special.logsumexp(scan(step, emission[:, 0] * 0 - math.log(len(A)), (symbols,))[0])
+
+
+def kalman(theta, observations):
+    """Log likelihood of a point that moves in the plane, of whose first coordinate each step measures a noisy value."""
+    dt, q, r = 0.1, np.exp(theta[0]), np.exp(theta[1])
+    F = np.array([[1, 0, dt, 0], [0, 1, 0, dt], [0, 0, 1, 0], [0, 0, 0, 1.0]])
+    H = np.array([[1.0, 0, 0, 0]])
+
+    def step(state, pair):
+        m, P = state
+        m, P = F @ m, F @ P @ F.T + q * np.eye(4) * 0.1
+        S = (H @ P @ H.T)[0, 0] + r
+        K, error = (P @ H.T)[:, 0] / S, pair[0] - m[0]
+        return (m + K * error, P - np.outer(K, K) * S), -0.5 * (np.log(2 * math.pi * S) + error * error / S)
+
+    return np.sum(scan(step, (np.zeros(4) * q, np.eye(4) * q), (observations,))[1])
+
+
+def gru(W, U, b, sequence):
+    def step(h, pair):
+        (x,) = pair
+        z = sigmoid(x @ W[0] + h @ U[0] + b[0])
+        r = sigmoid(x @ W[1] + h @ U[1] + b[1])
+        h = (1 - z) * np.tanh(x @ W[2] + (r * h) @ U[2] + b[2]) + z * h
+        return h, np.sum(h * h)
+
+    start = np.zeros((sequence.shape[1], U.shape[1]))
+    return np.sum(scan(step, start, (sequence,))[1]) / (sequence.shape[0] * start.size)
+
+
 def gaussian_mixture(alphas, means, icf, x, gamma, m):
     """ADBench's GMM objective, log likelihood plus Wishart prior: Šrajer, Kukelova, Fitzgibbon, arXiv:1807.10129."""
     n, d = x.shape
@@ -148,5 +188,8 @@ FUNCTIONS = {
     "gp200": gaussian_process,
     "lv1000": lotka_volterra,
     "lstm": lstm,
+    "hmm": hidden_markov,
+    "kalman": kalman,
+    "gru": gru,
     "gmm": gaussian_mixture,
 }

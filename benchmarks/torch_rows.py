@@ -92,6 +92,40 @@ def lstm(weights, extra, state, characters):
     return -total / (bits * (characters.shape[0] - 1))
 
 
+def hidden_markov(A, B, symbols):
+    transition, emission = torch.log_softmax(A, 1), torch.log_softmax(B, 1)
+    state = emission[:, 0] * 0 - math.log(len(A))
+    for symbol in symbols:
+        state = torch.logsumexp(state[:, None] + transition, 0) + emission[:, symbol]
+    return torch.logsumexp(state, 0)
+
+
+def kalman(theta, observations):
+    dt, q, r = 0.1, theta[0].exp(), theta[1].exp()
+    F = torch.tensor([[1, 0, dt, 0], [0, 1, 0, dt], [0, 0, 1, 0], [0, 0, 0, 1.0]], dtype=theta.dtype)
+    H = torch.tensor([[1.0, 0, 0, 0]], dtype=theta.dtype)
+    eye = torch.eye(4, dtype=theta.dtype)
+    m, P, total = torch.zeros(4, dtype=theta.dtype) * q, eye * q, 0.0
+    for observation in observations:
+        m, P = F @ m, F @ P @ F.T + q * eye * 0.1
+        S = (H @ P @ H.T)[0, 0] + r
+        K, error = (P @ H.T)[:, 0] / S, observation - m[0]
+        m, P = m + K * error, P - torch.outer(K, K) * S
+        total = total - 0.5 * (torch.log(2 * math.pi * S) + error * error / S)
+    return total
+
+
+def gru(W, U, b, sequence):
+    h = torch.zeros(sequence.shape[1], U.shape[1], dtype=sequence.dtype)
+    total = 0.0
+    for x in sequence:
+        z = torch.sigmoid(x @ W[0] + h @ U[0] + b[0])
+        r = torch.sigmoid(x @ W[1] + h @ U[1] + b[1])
+        h = (1 - z) * torch.tanh(x @ W[2] + (r * h) @ U[2] + b[2]) + z * h
+        total = total + (h * h).sum()
+    return total / (sequence.shape[0] * h.numel())
+
+
 def gaussian_mixture(alphas, means, icf, x, gamma, m):
     """ADBench's GMM objective; numpy_rows.py has the reference."""
     n, d = x.shape
@@ -123,5 +157,8 @@ FUNCTIONS = {
     "gp200": gaussian_process,
     "lv1000": lotka_volterra,
     "lstm": lstm,
+    "hmm": hidden_markov,
+    "kalman": kalman,
+    "gru": gru,
     "gmm": gaussian_mixture,
 }

@@ -57,6 +57,31 @@ def test_gaussian_process(functions):
     assert value(functions, "gp200") == pytest.approx(-density - len(y) / 2 * np.log(2 * np.pi), rel=1e-9)
 
 
+def test_hidden_markov(functions):
+    A, B, symbols = ROWS["hmm"].inputs()
+    transition, emission = (np.exp(m) / np.exp(m).sum(1, keepdims=True) for m in (A, B))
+    state, expected = np.full(8, 1 / 8), 0.0
+    for symbol in symbols:
+        state = state @ transition * emission[:, symbol]
+        expected, state = expected + np.log(state.sum()), state / state.sum()
+    assert value(functions, "hmm") == pytest.approx(expected, rel=1e-10)
+
+
+def test_kalman_gives_the_density_of_all_observations_at_once(functions):
+    theta, observations = ROWS["kalman"].inputs()
+    n, (q, r) = 30, np.exp(theta)
+    F = np.eye(4) + np.diag([0.1, 0.1], 2)
+    P, covariance = q * np.eye(4), np.zeros((n, n))
+    for t in range(n):
+        P = F @ P @ F.T + 0.1 * q * np.eye(4)
+        column = P
+        for s in range(t, n):
+            covariance[s, t] = covariance[t, s] = column[0, 0]
+            column = F @ column
+    density = stats.multivariate_normal(np.zeros(n), covariance + r * np.eye(n)).logpdf(observations[:n])
+    assert functions["kalman"](theta, observations[:n]) == pytest.approx(density, rel=1e-9)
+
+
 def test_gaussian_mixture_gives_the_published_value(functions):
     assert value(functions, "gmm") == pytest.approx(-25649.6526211973, rel=1e-13)
 
