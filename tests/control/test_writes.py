@@ -17,8 +17,7 @@ from tests.tracing import trace, value_and_gradients
 from tracegrad.ir.dims import product
 from tracegrad.passes.pipeline import optimize
 from tracegrad.schedule import schedule
-from tracegrad.schedule.loops import Call, Fill, Loop, LoopProgram, region_of
-from tracegrad.schedule.regions import in_place
+from tracegrad.schedule.loops import Call, Fill, Loop, LoopProgram, in_place, region_of
 from tracegrad.schedule.rewrite import walk
 from tracegrad.schedule.verify import verify
 

@@ -24,7 +24,6 @@ from tracegrad.ops.loops import Scan
 from tracegrad.ops.loops.scan import output_types, with_carries, with_tape
 from tracegrad.ops.shape import reshape
 from tracegrad.ops.slicing import slice_axis
-from tracegrad.passes.adjoint import constants_met
 from tracegrad.state import setting, state
 from tracegrad.tensor import Tensor
 from tracegrad.trace.loops import emit_region
@@ -214,8 +213,8 @@ def _stretch(
     with setting(trace=trace, grad_enabled=True):
         final, ys = run_checkpointed(trace, body, inside, elements, captured, size, reverse, levels)
         outputs = tuple(map(trace.lift, (*final, *ys)))
-    graph = Graph(tuple(trace.inputs), (*constants_met(trace), *trace.nodes), outputs, body.name)
-    trace.finished = True
+    graph, outside = trace.finish(outputs)
+    assert not outside
     return graph
 
 

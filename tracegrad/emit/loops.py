@@ -18,8 +18,7 @@ from tracegrad.emit.llvm import I1, I8, I64, POINTER, alloca, counted_loop, elem
 from tracegrad.emit.scratch import body_size, bytes_of, is_small, rounded
 from tracegrad.emit.steps import Step, at_step, copy_value, on_stack
 from tracegrad.ir.dims import DimLike, product
-from tracegrad.schedule.loops import Buffer, LoopProgram, Region
-from tracegrad.schedule.regions import in_place
+from tracegrad.schedule.loops import Buffer, LoopProgram, Region, in_place
 
 
 class Carry:

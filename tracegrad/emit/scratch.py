@@ -5,8 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from tracegrad.ir.dims import DimLike, product
-from tracegrad.schedule.loops import Buffer, Call, LoopProgram, region_of
-from tracegrad.schedule.regions import in_place
+from tracegrad.schedule.loops import Buffer, Call, LoopProgram, in_place, region_of
 
 if TYPE_CHECKING:
     from tracegrad.emit.buffers import Workspace

@@ -241,8 +241,14 @@ class LoopProgram:
         return next(b for b in self.buffers if b.name == name)
 
 
+def in_place(program: LoopProgram, position: int, output: int) -> bool:
+    """Whether an output of the program lies in the memory of the input at `position`."""
+    name = program.outputs[output]
+    return (program.buffer(name).alias or name) == program.inputs[position]
+
+
 __all__ = [
     "Affine", "Apply", "Bound", "Buffer", "Call", "Cast", "Check", "Declare", "Expr", "Fill", "FromIndex", "Index",
     "Let", "Literal", "Loop", "LoopProgram", "Name", "Read", "Region", "Stmt", "Store", "Update", "UpdateAt", "Value",
-    "Where", "region_of", "region_of_attrs",
+    "Where", "in_place", "region_of", "region_of_attrs",
 ]  # fmt: skip

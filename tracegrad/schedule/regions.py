@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from tracegrad.ir.graph import Graph, Node, Var
 from tracegrad.schedule.inplace import large
 from tracegrad.schedule.live import REGIONS
-from tracegrad.schedule.loops import LoopProgram, Region
+from tracegrad.schedule.loops import Region, in_place
 from tracegrad.schedule.plain import plain_products
 from tracegrad.schedule.scattered import few
 from tracegrad.schedule.statements import CallStatement
@@ -78,9 +78,3 @@ def _origin(graph: Graph, var: Var) -> int | None:
         else:
             return None
     return graph.inputs.index(var)
-
-
-def in_place(body: LoopProgram, position: int, output: int) -> bool:
-    """Whether an output of the program lies in the memory of an input."""
-    name = body.outputs[output]
-    return (body.buffer(name).alias or name) == body.inputs[position]
