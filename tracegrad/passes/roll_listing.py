@@ -19,6 +19,7 @@ from tracegrad.records import record
 
 LONGEST_DELAY = 4  # how often a key may occur in one period of which no key occurs only once
 STRETCHES = ((1, 24), (8, 8), (64, 8))  # keys in a row; periods tried of those that are frequent, and that cover much
+_MIXER, _HALF, _REST = np.uint64(0x9E3779B97F4A7C15), np.uint64(32), np.uint64(48)  # 2^64 over the golden ratio
 
 
 @record
@@ -92,18 +93,17 @@ def periods(keys: np.ndarray, least: int) -> list[int]:
 
 
 def _stretches(keys: np.ndarray, size: int) -> np.ndarray:
-    """Per position a number, equal where the `size` keys (a power of two) from there on are equal."""
-    width = 1
+    """Per position a number, equal where the `size` keys (a power of two) from there on are equal; by chance elsewhere
+    too, which costs a period that is tried in vain."""
+    width, mixed = 1, keys.astype(np.uint64) * _MIXER
     while width < size:
-        pairs = keys[:-width] * (int(keys.max(initial=0)) + 1) + keys[width:]
-        keys, width = np.unique(pairs, return_inverse=True)[1], 2 * width
-    return keys
+        mixed, width = (mixed[:-width] ^ (mixed[:-width] >> _HALF)) * _MIXER + mixed[width:], 2 * width
+    return (mixed >> _REST).astype(np.uint16)
 
 
 def _frequent(keys: np.ndarray, longest: int, least: int, candidates: int) -> set[int]:
-    small = keys.astype(np.uint16) if keys.max(initial=0) < 1 << 16 else keys  # sorted in linear time
-    order = np.argsort(small, kind="stable")
-    ordered = small[order]
+    order = np.argsort(keys, kind="stable")  # of 16 bits: in linear time
+    ordered = keys[order]
     scores = np.zeros(longest + 1, np.int64)
     for delay in range(1, LONGEST_DELAY + 1):
         same = ordered[delay:] == ordered[:-delay]
