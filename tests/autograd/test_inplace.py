@@ -352,3 +352,25 @@ def test_augmented_assignment_in_a_traced_function():
         return y
 
     assert f(np.ones(2)).tolist() == [3.0, 3.0]
+
+
+def test_grad_through_views_of_what_was_modified():
+    """A view is derived anew when it is looked at, after what reads it has been recorded."""
+
+    def loss(x):
+        a = x * x
+        view = a[::-1]
+        view[0] = 2.0
+        part = view[1:3]
+        part *= x[3]
+        return (a * a).sum()
+
+    numbers = np.array([0.3, 0.7, 1.1, 1.3, 0.9])
+    x = tg.tensor(numbers, requires_grad=True)
+    (found,) = tg.autograd.grad(loss(x), x)
+    squares = numbers**2
+    expected = 2 * squares * 2 * numbers
+    expected[2:4] *= numbers[3] ** 2
+    expected[3] += 2 * numbers[3] * np.sum(squares[2:4] ** 2)
+    expected[4] = 0.0
+    np.testing.assert_allclose(found.numpy(), expected, rtol=1e-13)

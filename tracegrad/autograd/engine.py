@@ -41,15 +41,23 @@ class Wanted:
     def _leading_there(self, roots: Sequence[BackwardNode], earliest: int) -> set[BackwardNode]:
         seen = set(roots)
         stack = list(seen)
+        behind: dict[BackwardNode, list[BackwardNode]] = {}
         while stack:
-            for edge in stack.pop()._edges:
-                if edge is not None and edge[0] not in seen and (edge[0]._sequence >= earliest):
+            node = stack.pop()
+            for edge in node._edges:
+                if edge is None or edge[0]._sequence < earliest:
+                    continue
+                behind.setdefault(edge[0], []).append(node)
+                if edge[0] not in seen:
                     seen.add(edge[0])
                     stack.append(edge[0])
         needed: set[BackwardNode] = set()
-        for node in sorted(seen, key=_sequence_of):
-            if any(e is not None and (e[0] in needed or e[0] in self.positions) for e in node._edges):
-                needed.add(node)
+        stack = list(self.positions)
+        while stack:  # not in the order of recording: a view of what was modified is recorded when it is looked at
+            for node in behind.get(stack.pop(), ()):
+                if node not in needed:
+                    needed.add(node)
+                    stack.append(node)
         return needed
 
     def take(self, node: BackwardNode, cotangents: list[Any]) -> bool:
@@ -60,10 +68,6 @@ class Wanted:
 
     def leads(self, node: BackwardNode) -> bool:
         return node in self.needed or node in self.positions
-
-
-def _sequence_of(node: BackwardNode) -> int:
-    return node._sequence
 
 
 def run_backward(
