@@ -113,7 +113,7 @@ class Builder:
         loop = self.loop
         initial = [self._initial(c, k, v.type) for c in self.chains for k, v in enumerate(c.inputs)]
         n_carry, count = len(initial), loop.count
-        body = with_tape(body, n_carry)
+        body = with_tape(body, n_carry, count)
         outputs = list(map(Var, output_types(body, n_carry, count)))
         position = 0
         for chain in self.chains:
