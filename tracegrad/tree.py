@@ -9,6 +9,8 @@ import dataclasses
 from collections.abc import Callable
 from typing import Any
 
+from tracegrad.ir.dims import Dim
+
 NAMESPACE = "tracegrad"
 _dataclasses: set[type] = set()
 
@@ -39,7 +41,7 @@ def map_leaves(function: Callable[[Any], Any], tree: Any) -> Any:
 def _register_dataclasses(leaves: list[Any]) -> bool:
     """Make dataclass types met as leaves containers; whether there were new ones."""
     new = {
-        type(leaf) for leaf in leaves if dataclasses.is_dataclass(leaf) and not isinstance(leaf, type)
+        type(leaf) for leaf in leaves if dataclasses.is_dataclass(leaf) and not isinstance(leaf, (type, Dim))
     } - _dataclasses
     for cls in new:
         _dataclasses.add(cls)

@@ -216,6 +216,13 @@ def test_one_size_is_a_number_and_another_is_not():
     assert programs(f) == 2 and "(n, 4)" in str(tg.explain(f))
 
 
+def test_sizes_as_results_are_ints():
+    f = tg.jit(lambda x: (x.sum(), {"n": len(x)}, x.shape))
+    for n in (3, 4, 5, 6):
+        _, number, shape = f(np.ones(n))
+        assert number == {"n": n} and shape == (n,) and type(number["n"]) is type(shape[0]) is int
+
+
 def test_dynamic_true_and_false():
     always = tg.jit(lambda x, w: x @ w, dynamic=True)
     never = tg.grad(lambda x: np.sum(x**3), dynamic=False)

@@ -11,7 +11,7 @@ from tracegrad import tree
 from tracegrad.autograd.versions import check_saved
 from tracegrad.errors import LeavesTraceError, TracegradError
 from tracegrad.ir.graph import Graph, Location, Var
-from tracegrad.ir.sizes import active, dims_in
+from tracegrad.ir.sizes import Size, active, dims_in
 from tracegrad.ir.types import Type
 from tracegrad.passes.roll import roll, with_guards_joined
 from tracegrad.records import record
@@ -179,7 +179,7 @@ def read_output(trace: Trace, result: Any) -> tuple[tuple[Var, ...], Output]:
             fixed.append(None)
         else:
             positions.append(None)
-            fixed.append(leaf)
+            fixed.append(int(leaf) if isinstance(leaf, Size) else leaf)
     return tuple(outputs), Output(spec, tuple(positions), tuple(fixed))
 
 
