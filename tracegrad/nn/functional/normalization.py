@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from tracegrad.errors import ArgumentError, ShapeError
+from tracegrad.ir.dims import product
 from tracegrad.nn.functional.arguments import floats
 from tracegrad.ops.base import shape_text
 from tracegrad.state import setting
@@ -57,7 +58,7 @@ def batch_norm(
 def _statistics(x: Any, running_mean: Any, running_var: Any, momentum: Any) -> tuple[Any, Any]:
     """Mean and variance per channel of this batch; the running ones follow them."""
     axes = (0, *range(2, x.ndim))
-    count = int(np.prod([x.shape[i] for i in axes]))
+    count = product(x.shape[i] for i in axes)
     if count <= 1:
         raise ShapeError(
             f"batch_norm: more than 1 value per channel is needed while training, got an input of shape "
