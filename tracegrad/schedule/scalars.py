@@ -48,7 +48,8 @@ def scalarise(program: LoopProgram, taken: set[str]) -> LoopProgram:
         b.name: b
         for b in program.buffers
         if b.role in ("local", "temp") and not b.alias and b.name not in aliased and b.name not in kept
-    }
+        and all(isinstance(d, int) for d in b.shape)
+    }  # fmt: skip
     if not found:
         return program
     body = _Scalars(found, taken).statements(program.body)
