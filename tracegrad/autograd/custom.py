@@ -122,13 +122,12 @@ class UserNode(FunctionContext, BackwardNode):
         return self.saved_tensors
 
     def _prepare(self, arguments: tuple[Any, ...], record: bool) -> None:
-        self._begin()
+        self._begin(tuple(map(edge_of, arguments)) if record else (None,) * len(arguments))
         self._saved: list[Any] | None = None
         self._released = False
         self._kept_outputs: dict[int, Tensor] = {}
         self._outs = ()
         self._tensor_inputs = tuple([isinstance(a, Tensor) for a in arguments])
-        self._edges = tuple(map(edge_of, arguments)) if record else (None,) * len(arguments)
         self._begin_context(tuple([isinstance(a, Tensor) and a.requires_grad for a in arguments]))
 
     def _save(self, arguments: tuple[Any, ...], raw: tuple[Any, ...]) -> None:

@@ -53,7 +53,7 @@ class Wanted:
                     stack.append(edge[0])
         needed: set[BackwardNode] = set()
         stack = list(self.positions)
-        while stack:  # not in the order of recording: a view of what was modified is recorded when it is looked at
+        while stack:
             for node in behind.get(stack.pop(), ()):
                 if node not in needed:
                     needed.add(node)

@@ -20,9 +20,8 @@ class NotDifferentiable(BackwardNode):
     """Where a second derivative would go through a once-differentiable backward."""
 
     def __init__(self, name: str, inputs: tuple[Any, ...], out: Tensor):
-        self._begin()
+        self._begin(tuple(map(edge_of, inputs)))
         self._function_name = name
-        self._edges = tuple(map(edge_of, inputs))
         self._outs = ((out.shape, out.dtype),)
 
     def _run(self, cotangents: tuple[Tensor | None, ...]) -> tuple[Any, ...]:

@@ -29,8 +29,7 @@ class CopySlices(BackwardNode):
     __slots__ = ("region", "value_shape", "winners")
 
     def __init__(self, before: Tensor, value: Any, region: Callable[[Any], Any], winners: Any = None):
-        self._begin()
-        self._edges = (edge_of(before), value if isinstance(value, tuple) else edge_of(value))
+        self._begin((edge_of(before), value if isinstance(value, tuple) else edge_of(value)))
         self._outs = ((before.shape, before.dtype),)
         self.region, self.winners = region, winners
 
@@ -96,8 +95,7 @@ class Overwrite(BackwardNode):
     __slots__ = ()
 
     def __init__(self, before: Tensor, value: Any):
-        self._begin()
-        self._edges = (edge_of(before), edge_of(value))
+        self._begin((edge_of(before), edge_of(value)))
         self._outs = ((before.shape, before.dtype),)
 
     def _run(self, cotangents: tuple[Tensor | None, ...]) -> tuple[Any, ...]:

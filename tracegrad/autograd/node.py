@@ -40,7 +40,9 @@ class BackwardNode:
     _hooks: NodeHooks | None
     _sequence: int
 
-    def _begin(self) -> None:
+    def _begin(self, edges: tuple[Edge | None, ...]) -> None:
+        """The number is taken when the edges are there: looking for them may record the view of something modified."""
+        self._edges = edges
         self._sequence = next(_sequence)
         self._hooks = None
         if modes.anomaly:
@@ -102,9 +104,8 @@ class AccumulateGrad(BackwardNode):
     __slots__ = ("variable",)
 
     def __init__(self, variable: Tensor):
-        self._begin()
+        self._begin(())
         self._sequence = next(_leaf_sequence)
-        self._edges = ()
         self._outs = ((variable.shape, variable.dtype),)
         self.variable = variable
 
@@ -171,9 +172,6 @@ class OperationNode(BackwardNode):
 
     def link(self, inputs: tuple[Any, ...], attrs: Mapping[str, Any], outputs: tuple[Tensor, ...]) -> None:
         """Become the node of these outputs."""
-        self._sequence = next(_sequence)
-        self._hooks = None
-        self.attrs = attrs
         edges: list[Edge | None] = []
         operands: list[Any] = []
         for x in inputs:
@@ -185,6 +183,9 @@ class OperationNode(BackwardNode):
                 edges.append(None)
                 operands.append((x.shape, x.dtype) if isinstance(x, (np.ndarray, np.generic)) else type(x))
         self._edges = tuple(edges)
+        self._sequence = next(_sequence)
+        self._hooks = None
+        self.attrs = attrs
         self.operands: Any = operands
         self._outs = tuple([(o.shape, o.dtype) for o in outputs])
         self.needs_input_grad = needs = tuple([e is not None for e in edges])

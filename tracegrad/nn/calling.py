@@ -47,8 +47,7 @@ class _Passage(BackwardNode):
     """The identity on several Tensors at once, so that their cotangents are seen together."""
 
     def __init__(self, tensors: tuple[Tensor, ...], seen: Any):
-        self._begin()
-        self._edges = tuple(map(edge_of, tensors))
+        self._begin(tuple(map(edge_of, tensors)))
         self._outs = tuple((t.shape, t.dtype) for t in tensors)
         self._seen = seen
 

@@ -248,10 +248,9 @@ class SymbolicNode(BackwardNode):
     __slots__ = ("node", "results", "sources")
 
     def __init__(self, node: Node, sources: list[Any], results: tuple[Tensor, ...]):
-        self._begin()
+        self._begin(tuple(map(edge_of, sources)))
         self.node, self.sources = node, sources
         self.results = tuple((r._trace, r._var) for r in results)
-        self._edges = tuple(map(edge_of, sources))
         self._outs = tuple((r.shape, r.dtype) for r in results)
 
     def _run(self, cotangents: tuple[Tensor | None, ...]) -> tuple[Any, ...]:
@@ -297,8 +296,7 @@ class ThirdOrder(BackwardNode):
     __slots__ = ()
 
     def __init__(self, sources: list[Any], g: Tensor):
-        self._begin()
-        self._edges = tuple(map(edge_of, sources))
+        self._begin(tuple(map(edge_of, sources)))
         self._outs = ((g.shape, g.dtype),)
 
     def _run(self, cotangents: tuple[Tensor | None, ...]) -> tuple[Any, ...]:

@@ -45,8 +45,7 @@ class OutsideHistory(BackwardNode):
     __slots__ = ()
 
     def __init__(self, value: Tensor):
-        self._begin()
-        self._edges = ()
+        self._begin(())
         self._outs = ((value.shape, value.dtype),)
 
     def _run(self, cotangents: tuple[Tensor | None, ...]) -> tuple[Any, ...]:

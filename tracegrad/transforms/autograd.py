@@ -131,8 +131,7 @@ class GraphBackward(BackwardNode):
     def __init__(
         self, derivative: _Derivative, inputs: Sequence[Any], residuals: Sequence[Any], outputs: Sequence[Tensor]
     ):
-        self._begin()
-        self._edges = tuple(map(edge_of, inputs))
+        self._begin(tuple(map(edge_of, inputs)))
         self._outs = tuple((o.shape, o.dtype) for o in outputs)
         self.derivative, self.inputs, self.residuals = derivative, tuple(inputs), tuple(residuals)
         self.versions = tuple(x._version if isinstance(x, Tensor) else 0 for x in inputs)

@@ -224,8 +224,7 @@ class SpentHistory(BackwardNode):
     __slots__ = ()
 
     def __init__(self, out: Tensor):
-        self._begin()
-        self._edges = ()
+        self._begin(())
         self._outs = ((out.shape, out.dtype),)
 
     def _run(self, cotangents: tuple[Tensor | None, ...]) -> tuple[Any, ...]:
