@@ -6,8 +6,8 @@ import functools
 from collections.abc import Callable
 from typing import Any
 
-from tracegrad.autograd.custom import FunctionContext as FunctionCtx
 from tracegrad.autograd.node import BackwardNode, edge_of
+from tracegrad.autograd.user_node import FunctionContext as FunctionCtx
 from tracegrad.function import Function
 from tracegrad.ops.once import Once, differentiated_twice
 from tracegrad.state import setting, state

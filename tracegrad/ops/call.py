@@ -8,9 +8,9 @@ from typing import Any
 
 import numpy as np
 
-from tracegrad.autograd.custom import FunctionContext, backward_of, checked_gradients
 from tracegrad.autograd.engine import expandable
 from tracegrad.autograd.node import as_tensor
+from tracegrad.autograd.user_node import FunctionContext, backward_of, checked_gradients
 from tracegrad.errors import AutogradError, LeavesFunctionBody
 from tracegrad.function import Operation
 from tracegrad.ir.graph import Node, no_attrs

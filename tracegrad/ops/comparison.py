@@ -176,9 +176,7 @@ def isclose(a: Any, b: Any, rtol: Any = 1e-05, atol: Any = 1e-08, equal_nan: boo
 
     with np.errstate(invalid="ignore"):
         distance, allowed = absolute(subtract(a, b)), add(atol, multiply(rtol, absolute(b)))
-    close = LogicalOr.apply(
-        LogicalAnd.apply(LessEqual.apply(distance, allowed), IsFinite.apply(b)), Equal.apply(a, b)
-    )
+    close = LogicalOr.apply(LogicalAnd.apply(LessEqual.apply(distance, allowed), IsFinite.apply(b)), Equal.apply(a, b))
     return LogicalOr.apply(close, LogicalAnd.apply(IsNan.apply(a), IsNan.apply(b))) if equal_nan else close
 
 

@@ -14,7 +14,8 @@ from typing import Any
 
 import numpy as np
 
-from tracegrad.autograd.custom import FunctionContext, backward_of, checked_gradients, run_forward
+from tracegrad.autograd.custom import run_forward
+from tracegrad.autograd.user_node import FunctionContext, backward_of, checked_gradients
 from tracegrad.errors import AutogradError, ShapeError
 from tracegrad.function import Operation
 from tracegrad.ir.graph import Node, Var

@@ -212,9 +212,7 @@ def accumulation_dtype(dtype: np.dtype) -> np.dtype:
     return np.add.reduce(np.zeros(1, dtype)).dtype
 
 
-def _accumulate(
-    op: type[_Accumulation], x: Any, axis: Any, dtype: Any, keepdims: Any, initial: Any, where: Any
-) -> Any:
+def _accumulate(op: type[_Accumulation], x: Any, axis: Any, dtype: Any, keepdims: Any, initial: Any, where: Any) -> Any:
     from tracegrad.ops import arithmetic, select
 
     join, neutral = (arithmetic.add, 0) if op is Sum else (arithmetic.multiply, 1)

@@ -162,4 +162,3 @@ def sinc(x: Any) -> Any:
     near = LessEqual.apply(t2, 0.25)
     away = Where.apply(near, 1, t)
     return Where.apply(near, sinc_series(t2), Div.apply(Sin.apply(away), away))
-

@@ -8,7 +8,6 @@ from typing import Any
 import numpy as np
 
 from tracegrad.autograd.custom import (
-    FunctionContext,
     _as_output,
     _check_dirty,
     bound_arguments,
@@ -17,6 +16,7 @@ from tracegrad.autograd.custom import (
     saved_as_is,
 )
 from tracegrad.autograd.node import BackwardNode, edge_of
+from tracegrad.autograd.user_node import FunctionContext
 from tracegrad.errors import (
     ArgumentError,
     AutogradError,
