@@ -12,7 +12,8 @@ from tracegrad.errors import AutogradError, ShapeError, TracegradError
 from tracegrad.ir.dims import Dim, symbol
 from tracegrad.ir.graph import Graph, Node, Var
 from tracegrad.ir.interpret import bind
-from tracegrad.ir.sizes import LEAST, Sizes, dims_of, symbols_given, symbols_used, with_sizes
+from tracegrad.ir.sizes import LEAST, Sizes
+from tracegrad.ir.symbols import dims_of, symbols_given, symbols_used, with_sizes
 from tracegrad.ir.types import Type
 from tracegrad.ops.constant import Constant
 from tracegrad.ops.creation import dimension

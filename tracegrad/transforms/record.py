@@ -11,7 +11,8 @@ from tracegrad import tree
 from tracegrad.autograd.versions import check_saved
 from tracegrad.errors import LeavesTraceError, TracegradError
 from tracegrad.ir.graph import Graph, Location, Var
-from tracegrad.ir.sizes import Size, active, dims_in
+from tracegrad.ir.sizes import Size, active
+from tracegrad.ir.symbols import dims_in
 from tracegrad.ir.types import Type
 from tracegrad.passes.roll import roll, with_guards_joined
 from tracegrad.records import record

@@ -15,7 +15,8 @@ from typing import Any
 from tracegrad.errors import UnsupportedError
 from tracegrad.ir.dims import Dim, DimLike, substitute, symbol, symbols
 from tracegrad.ir.graph import Graph
-from tracegrad.ir.sizes import LEAST, Sizes, dims_of
+from tracegrad.ir.sizes import LEAST, Sizes
+from tracegrad.ir.symbols import dims_of
 from tracegrad.ops.base import shape_text
 from tracegrad.records import record
 
