@@ -30,9 +30,9 @@ def test_bits_do_not_depend_on_how_a_function_is_called(dtype, monkeypatch):
 
 def test_calls_vectorise_and_are_not_copied(monkeypatch):
     monkeypatch.setenv("TRACEGRAD_CACHE", "0")
-    f = tg.jit(lambda x: sum(np.sin(x + i * 0.01) for i in range(60)))
+    f = tg.jit(lambda x: sum(np.sin(x + i * 0.01) for i in range(30)))  # few enough to stay written out
     f(X[:400])
     text = f.show("llvm")
     calls = [line for line in text.splitlines() if "call" in line and "_apart_v" in line]
-    assert len(calls) >= 60 - registry.INLINED
+    assert len(calls) >= 30 - registry.INLINED
     assert text.count("\n") < 6000
