@@ -12,6 +12,7 @@ import time
 from pathlib import Path
 
 from benchmarks import measure, plot, table
+from benchmarks.peers import Peer
 from benchmarks.rows import ROWS, Row
 
 HERE = Path(__file__).parent
@@ -26,7 +27,6 @@ def options() -> argparse.Namespace:
     parser.add_argument("--peers", help="comma-separated, of tracegrad,jax,torch,torchc,autograd")
     parser.add_argument("--rounds", type=int, default=7, help="interleaved rounds (7)")
     parser.add_argument("--quick", action="store_true", help="short rounds, one process each, no torch.compile")
-    parser.add_argument("--all", action="store_true", help="also rows that need operations still to come (gp200, gmm)")
     parser.add_argument(
         "--torchc",
         action=argparse.BooleanOptionalAction,
@@ -38,10 +38,10 @@ def options() -> argparse.Namespace:
     return parser.parse_args()
 
 
-def chosen_rows(names: str | None, everything: bool) -> list[Row]:
-    """The rows asked for; without names those that need nothing still to come."""
+def chosen_rows(names: str | None) -> list[Row]:
+    """The rows asked for; all of them without names."""
     if names is None:
-        return [row for row in ROWS.values() if everything or not row.later]
+        return list(ROWS.values())
     unknown = [name for name in names.split(",") if name not in ROWS]
     if unknown:
         raise ValueError(f"no such row: {', '.join(unknown)}; there are {', '.join(ROWS)}")
@@ -75,6 +75,21 @@ def progress(text: str) -> None:
         print(f"\r\x1b[K{text}", end="", file=sys.stderr, flush=True)
 
 
+def measure_rows(rows: list[Row], peers: list[Peer], plan: measure.Plan) -> tuple[table.Results, bool]:
+    """Every row; Ctrl-C ends it with those that are there. Returns also whether all are."""
+    results: table.Results = {}
+    try:
+        for row in rows:
+            start = time.perf_counter()
+            results[row.name] = measure.measure_row(row, peers, plan, progress)
+            progress("")
+            print(f"{row.name}: measured in {time.perf_counter() - start:.0f} s", file=sys.stderr, flush=True)
+    except KeyboardInterrupt:
+        progress("")
+        print("interrupted: the table has the rows measured until now", file=sys.stderr)
+    return results, len(results) == len(rows)
+
+
 def main() -> int:
     """Returns 1 if tracegrad gave a wrong answer."""
     opts = options()
@@ -83,17 +98,16 @@ def main() -> int:
     if opts.quick:
         plan = dataclasses.replace(plan, rounds=min(opts.rounds, 3), seconds=0.05, processes=1)
     try:
-        rows, peers = chosen_rows(opts.rows, opts.all), measure.known_peers(opts.peers, with_torchc)
+        rows, peers = chosen_rows(opts.rows), measure.known_peers(opts.peers, with_torchc)
     except ValueError as error:
         print(error, file=sys.stderr)
         return 2
     load = os.getloadavg()[0]
-    results = {row.name: measure.measure_row(row, peers, plan, progress) for row in rows}
-    progress("")
+    results, whole = measure_rows(rows, peers, plan)
     wrong = {name: measure.disagreements(ROWS[name], row) for name, row in results.items()}
     text = table.render(results, wrong, machine_line(results, load))
     print(text)
-    full = not (opts.rows or opts.peers or opts.quick or not with_torchc)
+    full = whole and not (opts.rows or opts.peers or opts.quick or not with_torchc)
     output = opts.output or (HERE / "results.md" if full else None)
     if output:
         save(output, text, results, wrong)

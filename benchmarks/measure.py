@@ -26,12 +26,16 @@ UNSET = ("OPENBLAS_CORETYPE", "OPENBLAS_L2_SIZE", "PYTHONDONTWRITEBYTECODE")
 
 @dataclass(frozen=True)
 class Plan:
-    """How thoroughly to measure: rounds, fresh processes for first calls, seconds of a round and of a time-out."""
+    """How thoroughly to measure: rounds, fresh processes for first calls, seconds of a round and of a time-out.
+
+    A peer that has spent `patience` seconds on the first calls of a row, or on its rounds, is not asked for more.
+    """
 
     rounds: int = 7
     seconds: float = 0.15
     processes: int = 3
     limit: float = 600.0
+    patience: float = 15.0
     python: str = sys.executable
 
 
@@ -70,6 +74,7 @@ class Worker:
 
     def __init__(self, peer: Peer, row: Row, plan: Plan, cache: str) -> None:
         self.limit = plan.limit
+        self.spent = 0.0  # seconds in rounds
         self.errors = tempfile.TemporaryFile("w+")  # noqa: SIM115 — closed by stop()
         self.process = subprocess.Popen(
             [plan.python, "-m", "benchmarks.worker", peer.name, row.name],
@@ -91,12 +96,15 @@ class Worker:
 
     def round(self, seconds: float) -> list[float]:
         """Seconds per call of the batches of one round."""
+        start = time.perf_counter()
         try:
             self.process.stdin.write(f"{seconds}\n")
             self.process.stdin.flush()
         except BrokenPipeError:
             raise WorkerFailed(self._last_words()) from None
-        return self.read()["samples"]
+        samples = self.read()["samples"]
+        self.spent += time.perf_counter() - start
+        return samples
 
     def finish(self) -> int:
         """Ends the process; returns its peak memory in kB."""
@@ -159,22 +167,20 @@ def measure_row(row: Row, peers: Iterable[Peer], plan: Plan, tell: Callable[[str
 
 def _first_calls(measured: Measured, peer: Peer, row: Row, plan: Plan, scratch: str) -> Worker:
     """First calls in fresh processes with empty caches, then with a filled one; returns the last cold worker, alive."""
-    processes = 1 if peer.name == "torchc" else plan.processes
-    for number in range(processes):
+    while True:
         cache = tempfile.mkdtemp(dir=scratch)
         worker = Worker(peer, row, plan, cache)
         try:
-            hello = worker.read()
-            if number + 1 < processes:
-                worker.finish()
+            measured.hello = hello = worker.read()
+            measured.first.append(hello["first_s"])
+            measured.total.append(hello["import_s"] + hello["first_s"])
+            if len(measured.first) == plan.processes or sum(measured.total) > plan.patience:
+                break
+            worker.finish()
         except WorkerFailed:
             worker.stop()
             raise
-        measured.hello = hello
-        measured.first.append(hello["first_s"])
-        measured.total.append(hello["import_s"] + hello["first_s"])
-        if number + 1 < processes:
-            worker.stop()
+        worker.stop()
     if peer.disk_cache:
         measured.warm_first = _warm_first(peer, row, plan, cache)
     return worker
@@ -192,7 +198,7 @@ def _warm_first(peer: Peer, row: Row, plan: Plan, cache: str) -> float:
 
 
 def _one_round(measured: Measured, worker: Worker | None, plan: Plan) -> None:
-    if measured.failure or worker is None:
+    if measured.failure or worker is None or worker.spent > plan.patience:
         return
     time.sleep(0.03)  # threads of the previous peer stop spinning
     try:

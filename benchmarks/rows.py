@@ -18,8 +18,7 @@ class Row:
 
     `inputs()` returns the positional arguments; `wrt` says which of them are differentiated. `goal` bounds our time
     divided by that of the best peer in the same run. `rtol` bounds the disagreement between peers, relative to the sum
-    of absolute values. `later` marks rows that need operations still to come; they run under --all or when named.
-    `without` names peers that unroll the row's loop and compile for many minutes.
+    of absolute values. `without` names peers that unroll the row's loop and compile for many minutes.
     """
 
     name: str
@@ -28,7 +27,6 @@ class Row:
     wrt: tuple[int, ...]
     goal: float
     rtol: float = 1e-9
-    later: bool = False
     without: tuple[str, ...] = ()
 
 
@@ -130,12 +128,12 @@ ROWS = {
         Row("mlp", "float32 784-128-10 network, batch 128", _mlp, (0, 1, 2, 3), 0.9, rtol=1e-4),
         Row("lngelu", "float32 1024², layer norm and GELU", _lngelu, (0, 1, 2), 0.4, rtol=1e-4),
         Row("lj300", "Lennard-Jones, 300 particles", _lj300, (0,), 0.25),
-        Row("gp200", "Gaussian process likelihood, n = 200", _gp200, (0,), 0.6, rtol=1e-8, later=True),
+        Row("gp200", "Gaussian process likelihood, n = 200", _gp200, (0,), 0.6, rtol=1e-8),
         Row("lv1000", "Lotka–Volterra, RK4, 1000 steps", _lv1000, (0, 1), 0.04, without=("torchc",)),
         Row("lstm", "ADBench LSTM, 2 layers, 1024 characters", _lstm, (0, 1), 0.2, without=("torchc",)),
         Row("hmm", "hidden Markov model, 8 states, 1000 steps", _hmm, (0, 1), 0.3, without=("torchc",)),
         Row("kalman", "Kalman filter, state of 4, 1000 steps", _kalman, (0,), 0.2, without=("torchc",)),
         Row("gru", "GRU 32-64, batch 16, 100 steps", _gru, (0, 1, 2), 0.9, without=("torchc",)),
-        Row("gmm", "ADBench GMM, d 10, K 25, n 1000", _gmm, (0, 1, 2), 0.5, later=True),
+        Row("gmm", "ADBench GMM, d 10, K 25, n 1000", _gmm, (0, 1, 2), 0.5),
     ]
 }

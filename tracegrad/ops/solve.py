@@ -23,6 +23,7 @@ from tracegrad.ops.operands import operand
 from tracegrad.ops.reduction import sum as tensor_sum
 from tracegrad.ops.shape import expand_dims, squeeze, swapaxes
 from tracegrad.ops.stop import stop_gradient
+from tracegrad.ops.triangular import SolveTriangular
 
 
 def adjoint(x: Any) -> Any:
@@ -196,8 +197,13 @@ class Cholesky(Operation):
         inner = tril(matmul(turned, tril(g)))
         # The lower triangle with its diagonal halved.
         inner = multiply(add(inner, tril(inner, -1)), 0.5)
-        half = Solve.apply(turned, adjoint(Solve.apply(turned, adjoint(inner))))
+        half = _behind(turned, adjoint(_behind(turned, adjoint(inner))))
         return (multiply(add(half, adjoint(half)), 0.5),)
+
+
+def _behind(upper: Any, b: Any) -> Any:
+    """upper⁻¹ b."""
+    return SolveTriangular.apply(upper, b, lower=False, unit=False)
 
 
 # ---- NumPy's functions --------------------------------------------------------------------------------------------

@@ -1,6 +1,6 @@
 """SciPy's functions, under its names, where SciPy cannot hand Tensors on to tracegrad by itself.
 
-`tracegrad.scipy.special` is imported when first used, so that `import tracegrad` does not import SciPy.
+Its modules are imported when first used, so that `import tracegrad` does not import SciPy.
 """
 
 from __future__ import annotations
@@ -8,7 +8,7 @@ from __future__ import annotations
 import importlib
 from typing import Any
 
-_MODULES = ("special",)
+_MODULES = ("linalg", "special")
 
 
 def __getattr__(name: str) -> Any:

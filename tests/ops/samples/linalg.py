@@ -67,6 +67,12 @@ def _positive() -> list[Sample]:
     return [Sample((x,), smooth=False) for x in (*samples, np.zeros((0, 0)), np.array([[4]]))]
 
 
+def _triangular() -> list[Sample]:
+    options = [{"lower": lower, "unit": unit} for lower in (False, True) for unit in (False, True)]
+    systems = [Sample(s.args, attrs, s.smooth) for s, attrs in zip(_systems(), options * 2, strict=False)]
+    return [*systems, *(Sample((WELL, values((3, 2))), attrs) for attrs in options)]
+
+
 SAMPLES: dict[str, Callable[[], list[Sample]]] = {
     "matmul": _products,
     "solve": _systems,
@@ -76,4 +82,6 @@ SAMPLES: dict[str, Callable[[], list[Sample]]] = {
     "logabsdet": _matrices,
     "det_sign": _matrices,
     "cholesky": _positive,
+    "solve_triangular": _triangular,
+    "expm": _inverses,
 }
