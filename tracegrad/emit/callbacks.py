@@ -22,6 +22,7 @@ from tracegrad.emit.layout import STATUS
 from tracegrad.errors import TracegradError
 from tracegrad.ir.dims import evaluate
 from tracegrad.ir.graph import Location
+from tracegrad.ir.interpret import run_host
 
 _raised = threading.local()
 _programs: weakref.WeakValueDictionary[int, HostCalls] = weakref.WeakValueDictionary()
@@ -40,7 +41,7 @@ class HostCall(NamedTuple):
         sizes = {name: table[position] for name, position in self.symbols.items()}
         arrays = [_view(a, pointers[k], sizes) for k, a in enumerate((*self.inputs, *self.outputs))]
         inputs, outputs = arrays[: len(self.inputs)], arrays[len(self.inputs) :]
-        results = self.function(*(a.copy() for a in inputs))
+        results = run_host(self.function, [a.copy() for a in inputs], sizes)
         if not isinstance(results, tuple):
             results = (results,)
         if len(results) != len(outputs):

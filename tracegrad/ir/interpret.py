@@ -85,6 +85,12 @@ def run_node(node: Node, inputs: Sequence[Any], sizes: Mapping[str, int] = NO_SI
     )
 
 
+def run_host(function: Any, arrays: Sequence[Any], sizes: Mapping[str, int]) -> Any:
+    """A Python function that a program calls: one that stands for a node is told the sizes of the call."""
+    run = getattr(function, "run", None)
+    return function(*arrays) if run is None else run(arrays, sizes)
+
+
 def concrete(value: Any, sizes: Mapping[str, int]) -> Any:
     """An attribute with its dimensions evaluated."""
     if isinstance(value, Dim):

@@ -170,9 +170,10 @@ RULES: dict[str, Rule] = {
     name: rule for name, operation in registry.items() if (rule := _rule_of(name, operation)) is not None
 }
 RULES |= dict.fromkeys(
-    ("cumulative_sum", "cumulative_product", "cumulative_extreme", "linear_recurrence", "argsort", "concatenate"),
+    ("cumulative_sum", "cumulative_product", "cumulative_extreme", "linear_recurrence", "argsort", "concatenate",
+     "fourier", "real_fourier", "inverse_real_fourier"),
     along_axes,
-)
+)  # fmt: skip
 RULES |= dict.fromkeys(
     ("diagonal", "diagonal_place", "window_pick", "window_put", "inv", "det", "cofactors", "logabsdet", "det_sign",
      "cholesky"),

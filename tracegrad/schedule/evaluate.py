@@ -14,6 +14,7 @@ import numpy as np
 from tracegrad.errors import TracegradError
 from tracegrad.ir.dims import evaluate as evaluate_dim
 from tracegrad.ir.index import Affine, Bound, Index, Quotient
+from tracegrad.ir.interpret import run_host
 from tracegrad.ir.threefry import threefry
 from tracegrad.schedule.identity import identity
 from tracegrad.schedule.loops import (
@@ -152,7 +153,7 @@ class _Machine:
         elif (region := region_of(s)) is not None:
             results = self.region(region, inputs)
         elif s.kernel == "host":
-            results = s.attrs["function"](*inputs)
+            results = run_host(s.attrs["function"], inputs, self.sizes)
         else:
             raise TracegradError(f"the evaluator has no kernel {s.kernel!r}")
         for name, value in zip(s.outputs, results, strict=True):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -81,9 +81,13 @@ class HostFunction:
     node: Node
 
     def __call__(self, *arrays: np.ndarray) -> tuple[np.ndarray, ...]:
+        return self.run(arrays, {})
+
+    def run(self, arrays: Sequence[np.ndarray], sizes: Mapping[str, int]) -> tuple[np.ndarray, ...]:
+        """In a call of these sizes, which attributes may name."""
         from tracegrad.ir.interpret import run_node
 
         inputs = [a.item() if v.type.weak else a for a, v in zip(arrays, self.node.inputs, strict=True)]
         with np.errstate() if self.node.name in _OF_USERS else np.errstate(all="ignore"):
-            results = run_node(self.node, inputs)
+            results = run_node(self.node, inputs, sizes)
         return tuple(np.asarray(r, v.type.dtype, order="C") for r, v in zip(results, self.node.outputs, strict=True))
