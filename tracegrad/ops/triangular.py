@@ -38,12 +38,12 @@ class SolveTriangular(Operation):
             options = {"lower": lower, "unit_diagonal": unit, "check_finite": False}
             return solve_triangular(a, b, **options) if b.size else np.zeros(b.shape)
 
-        result = SolveTriangular.infer(Type(a.dtype, a.shape), Type(b.dtype, b.shape), lower=lower, unit=unit)
-        a, b = a.astype(result.dtype, copy=False), b.astype(result.dtype, copy=False)
+        dtype = SolveTriangular.infer(Type(a.dtype, a.shape), Type(b.dtype, b.shape), lower=lower, unit=unit).dtype
+        a, b = a.astype(dtype, copy=False), b.astype(dtype, copy=False)
         if a.ndim == b.ndim == 2:
-            return solve(a, b).astype(result.dtype, copy=False)
-        out = np.empty(result.shape, result.dtype)
-        batch = out.shape[:-2]
+            return solve(a, b).astype(dtype, copy=False)
+        batch = np.broadcast_shapes(a.shape[:-2], b.shape[:-2])
+        out = np.empty(batch + b.shape[-2:], dtype)
         a, b = np.broadcast_to(a, batch + a.shape[-2:]), np.broadcast_to(b, batch + b.shape[-2:])
         for index in np.ndindex(batch):
             out[index] = solve(a[index], b[index])
