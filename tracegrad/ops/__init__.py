@@ -13,6 +13,7 @@ from tracegrad.ops import (
     elementwise,
     exempt,
     exponential,
+    factors,
     fourier,
     gamma,
     gather,

@@ -17,7 +17,7 @@ from tracegrad.ops.arithmetic import conj, multiply
 from tracegrad.ops.base import broadcast_shapes, normalize_axis, shape_text
 from tracegrad.ops.operands import operand
 from tracegrad.ops.reduction import sum as tensor_sum
-from tracegrad.ops.shape import broadcast_to, expand_dims, moveaxis, ravel, reshape, swapaxes, transpose
+from tracegrad.ops.shape import broadcast_to, expand_dims, moveaxis, ravel, reshape, squeeze, swapaxes, transpose
 
 Shape = tuple[DimLike, ...]
 
@@ -96,10 +96,22 @@ def _right_cotangent(g: Any, a: Any, shapes: tuple[Shape, Shape]) -> Any:
     return matmul(swapaxes(a, -1, -2), g)
 
 
-@implements(np.matmul)
+@implements(np.matmul, np.linalg.matmul)
 def matmul(x1: Any, x2: Any, /) -> Any:
     """`x1 @ x2`. Raises ShapeError."""
     return MatMul.apply(operand(x1), operand(x2))
+
+
+@implements(np.matvec)
+def matvec(x1: Any, x2: Any, /) -> Any:
+    """Matrices times the vectors along the last axis of `x2`."""
+    return squeeze(matmul(x1, expand_dims(operand(x2), -1)), -1)
+
+
+@implements(np.vecmat)
+def vecmat(x1: Any, x2: Any, /) -> Any:
+    """The conjugate vectors along the last axis of `x1` times matrices."""
+    return squeeze(matmul(expand_dims(conj(operand(x1)), -2), x2), -2)
 
 
 @implements(np.dot)
@@ -151,7 +163,7 @@ def linalg_outer(x1: Any, x2: Any, /) -> Any:
     return outer(x1, x2)
 
 
-@implements(np.tensordot)
+@implements(np.tensordot, np.linalg.tensordot)
 def tensordot(a: Any, b: Any, axes: Any = 2) -> Any:
     """Sum of products over pairs of axes: the last `axes` of `a` with the first of `b`, or two lists of axes."""
     x, y = operand(a), operand(b)

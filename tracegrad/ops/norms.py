@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from tracegrad.errors import ArgumentError, ShapeError, UnsupportedError
+from tracegrad.errors import ArgumentError, ShapeError
 from tracegrad.numpy_protocols import implements
 from tracegrad.ops.arithmetic import absolute, conj, multiply, square
 from tracegrad.ops.base import normalize_axes, normalize_axis
@@ -19,7 +19,7 @@ from tracegrad.ops.reduction import max as tensor_max
 from tracegrad.ops.reduction import min as tensor_min
 from tracegrad.ops.reduction import sum as tensor_sum
 from tracegrad.ops.select import where
-from tracegrad.ops.shape import expand_dims, ravel
+from tracegrad.ops.shape import expand_dims, moveaxis, ravel
 
 Axes = tuple[int, ...]
 
@@ -28,8 +28,7 @@ Axes = tuple[int, ...]
 def norm(x: Any, ord: Any = None, axis: Any = None, keepdims: bool = False) -> Any:
     """NumPy's norm: of all elements, of vectors along one axis, or of matrices along two.
 
-    Vectors: any number p, ±inf. Matrices: None, 'fro', ±1,
-    ±inf. Raises UnsupportedError for what needs singular values.
+    Vectors: any number p, ±inf. Matrices: None, 'fro', 'nuc', ±1, ±2, ±inf.
     """
     x = _floating(x)
     if axis is None:
@@ -111,13 +110,20 @@ def _power_norm(size: Any, p: Any, axes: Axes) -> Any:
 def _matrix_norm(x: Any, order: Any, axes: Axes) -> Any:
     if order in (None, "f", "fro"):
         return euclidean(x, tuple(sorted(axes)))
+    if order in (2, -2, "nuc"):
+        return _spectral_norm(moveaxis(x, axes, (-2, -1)), order)
     if order not in (1, -1, math.inf, -math.inf):
-        known = order in (2, -2, "nuc")
-        raise (UnsupportedError if known else ArgumentError)(
-            f"a matrix norm of order {order!r}", fix="use 'fro', 1, -1, inf or -inf"
-        )
+        raise ArgumentError(f"a matrix norm of order {order!r}", fix="use 'fro', 'nuc', 1, -1, 2, -2, inf or -inf")
     rows, columns = axes
     summed, other = (rows, columns) if abs(order) == 1 else (columns, rows)
     sums = tensor_sum(absolute(x), axis=summed)
     extreme = tensor_max if order > 0 else tensor_min
     return extreme(sums, axis=other - (other > summed))
+
+
+def _spectral_norm(x: Any, order: Any) -> Any:
+    """The greatest, the least, or the sum of the singular values; those that are 0 have slope 0."""
+    from tracegrad.ops.factors import svdvals
+
+    s = absolute(svdvals(x))
+    return tensor_sum(s, axis=-1) if order == "nuc" else (tensor_max if order == 2 else tensor_min)(s, axis=-1)

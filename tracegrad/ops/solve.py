@@ -31,7 +31,7 @@ def adjoint(x: Any) -> Any:
     return conj(swapaxes(x, -1, -2))
 
 
-def _result_dtype(*dtypes: np.dtype) -> np.dtype:
+def lapack_dtype(*dtypes: np.dtype) -> np.dtype:
     """What LAPACK computes in: floats stay, integers become float64."""
     common = np.result_type(*dtypes)
     return common if common.kind in "fc" else np.dtype(float)
@@ -61,7 +61,7 @@ class Solve(Operation):
         if a.shape[-1] != b.shape[-2]:
             raise ShapeError(f"solve with matrices of shape {shape_text(a.shape)} and {shape_text(b.shape)}")
         batch = broadcast_shapes(a.shape[:-2], b.shape[:-2])
-        return Type(_result_dtype(a.dtype, b.dtype), (*batch, *b.shape[-2:]))
+        return Type(lapack_dtype(a.dtype, b.dtype), (*batch, *b.shape[-2:]))
 
     @staticmethod
     def backward(ctx: Any, g: Any) -> tuple[Any, Any]:
@@ -81,7 +81,7 @@ class Inv(Operation):
 
     @staticmethod
     def infer(a: Type) -> Type:
-        return a.with_dtype(_result_dtype(a.dtype))
+        return a.with_dtype(lapack_dtype(a.dtype))
 
     @staticmethod
     def backward(ctx: Any, g: Any) -> tuple[Any]:
@@ -101,7 +101,7 @@ class Det(Operation):
 
     @staticmethod
     def infer(a: Type) -> Type:
-        return Type(_result_dtype(a.dtype), a.shape[:-2])
+        return Type(lapack_dtype(a.dtype), a.shape[:-2])
 
     @staticmethod
     def backward(ctx: Any, g: Any) -> tuple[Any]:
@@ -127,7 +127,7 @@ class Cofactors(Operation):
 
     @staticmethod
     def infer(a: Type) -> Type:
-        return a.with_dtype(_result_dtype(a.dtype))
+        return a.with_dtype(lapack_dtype(a.dtype))
 
     @staticmethod
     def backward(ctx: Any, g: Any) -> tuple[Any]:
@@ -151,7 +151,7 @@ class LogAbsDet(Operation):
 
     @staticmethod
     def infer(a: Type) -> Type:
-        return Type(_result_dtype(a.dtype), a.shape[:-2])
+        return Type(lapack_dtype(a.dtype), a.shape[:-2])
 
     @staticmethod
     def backward(ctx: Any, g: Any) -> tuple[Any]:
@@ -170,7 +170,7 @@ class DetSign(Operation):
 
     @staticmethod
     def infer(a: Type) -> Type:
-        return Type(_result_dtype(a.dtype), a.shape[:-2])
+        return Type(lapack_dtype(a.dtype), a.shape[:-2])
 
 
 class Cholesky(Operation):
@@ -188,7 +188,7 @@ class Cholesky(Operation):
 
     @staticmethod
     def infer(a: Type) -> Type:
-        return a.with_dtype(_result_dtype(a.dtype))
+        return a.with_dtype(lapack_dtype(a.dtype))
 
     @staticmethod
     def backward(ctx: Any, g: Any) -> tuple[Any]:

@@ -176,7 +176,7 @@ RULES |= dict.fromkeys(
 )  # fmt: skip
 RULES |= dict.fromkeys(
     ("diagonal", "diagonal_place", "window_pick", "window_put", "inv", "det", "cofactors", "logabsdet", "det_sign",
-     "cholesky"),
+     "cholesky", "eigh", "svd", "qr", "pinv", "phase_free"),
     on_last_axes,
 )  # fmt: skip
 RULES |= dict.fromkeys(("slice", "unslice", "slice_update"), slices)

@@ -20,7 +20,7 @@ import numpy as np
 
 FAMILIES = (
     "elementwise", "reductions", "constants", "shapes", "indexing", "joining", "linalg", "cumulative", "sorting",
-    "special", "windows", "random_bits", "fourier",
+    "special", "windows", "random_bits", "fourier", "decompositions",
 )  # fmt: skip
 
 
