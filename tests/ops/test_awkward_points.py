@@ -125,7 +125,7 @@ SECOND: dict[str, tuple[Callable[[Any], Any], list[float], Any]] = {
     "prod with two zeros": (np.prod, [2.0, 3.0, 0.0, 0.0], [[0] * 4, [0] * 4, [0, 0, 0, 6], [0, 0, 6, 0]]),
     "prod with one zero": (np.prod, [2.0, 0.0, 5.0], [[0, 5, 0], [5, 0, 2], [0, 2, 0]]),
     "logaddexp at equality": (lambda x: np.logaddexp(x, 1.0), [1.0], [[0.25]]),
-    "sinc at 0": (np.sinc, [0.0], [[-math.pi**2 / 3]]),
+    "sinc at 0": (np.sinc, [0.0], [[-(math.pi**2) / 3]]),
     "sqrt not taken": (lambda x: np.where(x > 0, np.sqrt(x), x), [0.0], [[0]]),
     "var": (np.var, [1.0, 1.0], [[0.5, -0.5], [-0.5, 0.5]]),
     "std of equal values": (np.std, [1.0, 1.0], [[0, 0], [0, 0]]),
