@@ -11,6 +11,7 @@ from tracegrad.ir.dims import DimLike, symbols
 from tracegrad.ir.graph import Graph, Node, Var
 from tracegrad.ops.loops import Region
 from tracegrad.ops.loops.scan import body_parts
+from tracegrad.schedule.independent import independent_carries
 
 
 def region_lines(node: Node, depth: int = 0) -> list[str]:
@@ -30,6 +31,8 @@ def _scan(node: Node) -> list[str]:
     computed = not isinstance(length, int) and any(name.startswith(("steps", "tape")) for name in symbols(length))
     count = "as many steps as computed at run time" if computed else f"{length} steps"
     order = ", last first" if node.attrs["reverse"] else ""
+    if independent_carries(node) is not None:
+        order = ", independent of each other"
     unroll = f", {node.attrs['unroll']} at once" if node.attrs["unroll"] > 1 else ""
     moved = f"reads {_bytes(body.xs)}, writes {_bytes(body.ys)} for all steps"
     return [

@@ -108,6 +108,7 @@ def define_call(module: ir.Module, name: str) -> ir.Function:
     c = _Caller(module, name)
     b = c.builder
     c.shape, c.error, c.bytes = alloca(b, I64, _MAX_NDIM), alloca(b, I64, ERROR.words), alloca(b, I64)
+    store_word(b, i64(0), c.error, ERROR.shared)
     c.require(b.icmp_signed("==", c.count, c.inputs))
     c.buffers = _dynamic(b, POINTER, b.add(c.inputs, c.outputs))
     c.objects = _dynamic(b, POINTER, c.outputs)

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from tracegrad.emit.captures import expressions
-from tracegrad.ir.dims import DimLike, product
+from tracegrad.ir.dims import DimLike, product, substitute
 from tracegrad.schedule.loops import Apply, Buffer, Call, Fill, Loop, Read, Stmt, Store, UpdateAt, region_of
 
 _CHEAP = {
@@ -32,7 +32,9 @@ def cost(body: Sequence[Stmt], buffers: dict[str, Buffer]) -> DimLike:
         elif isinstance(statement, Call) and (region := region_of(statement)) is not None:
             steps = region.node.attrs.get("length", UNKNOWN if statement.kernel == "while" else 1)
             inside = [cost(body.body, {b.name: b for b in body.buffers}) + 1 for body in region.bodies]
-            total = total + steps * sum(inside, start=0)
+            work = steps * sum(inside, start=0)
+            name = region.node.attrs.get("symbol")  # it has a meaning inside only
+            total = total + (work if name is None else substitute(work, {name: UNKNOWN}))
         elif isinstance(statement, Call):
             total = total + sum((product(buffers[n].shape) for n in statement.outputs), start=0)
         else:

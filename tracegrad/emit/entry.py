@@ -78,6 +78,7 @@ def _emit(context: Any, builder: ir.IRBuilder, program: Interface, stem: str, st
     for position, struct in enumerate(structs):
         store_word(builder, builder.bitcast(struct.data, POINTER), buffers, position)
     error = alloca(builder, I64, ERROR.words)
+    store_word(builder, i64(0), error, ERROR.shared)
     words = builder.bitcast(declare(builder.module, f"{stem}_context", VOID, []), POINTER)
     run = declare(builder.module, f"{stem}_run_address", I64, [POINTER] * 4)
     status = builder.call(run, [buffers, table, words, error])

@@ -26,8 +26,8 @@ POOL = SimpleNamespace(parallel_for=0, get_num_threads=1, state=2, launch=3)
 # A dimension word d >= 0 is the size; else ~d is its position in the table of sizes, which starts with the symbols.
 SPEC = SimpleNamespace(inputs=0, outputs=1, table=2, symbols=3, header=4)
 
-# What a failed run leaves behind.
-ERROR = SimpleNamespace(status=0, check=1, value=2, extent=3, words=4)
+# What a failed run leaves behind. `shared`: for a chunk of a loop, the address of the record of the whole; else 0.
+ERROR = SimpleNamespace(status=0, check=1, value=2, extent=3, shared=4, words=5)
 STATUS = SimpleNamespace(ok=0, index=1, host=2, memory=3, blas=4, interrupt=5)
 
 # What of this Python's objects native code takes for granted, as the first line of its IR.

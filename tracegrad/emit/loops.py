@@ -6,16 +6,18 @@ registers; a large one has two buffers that change roles after each step. One th
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Sequence
 
 import llvmlite.ir as ir
 
+from tracegrad.emit.chunked import ChunkedScan
 from tracegrad.emit.cost import cost
 from tracegrad.emit.frame import Frame
 from tracegrad.emit.interrupt import interruptible_loop, stop_if_interrupted
 from tracegrad.emit.layout import STATUS
 from tracegrad.emit.llvm import I1, I8, I64, POINTER, alloca, counted_loop, element, i64, memory_type
-from tracegrad.emit.scratch import body_size, bytes_of, is_small, rounded
+from tracegrad.emit.scratch import body_size, bytes_of, is_small, most_chunks_of, rounded
 from tracegrad.emit.steps import Step, at_step, copy_value, on_stack
 from tracegrad.ir.dims import DimLike, product
 from tracegrad.schedule.loops import Buffer, LoopProgram, Region, in_place
@@ -38,7 +40,7 @@ class Carry:
         self._where, self._other = alloca(b, POINTER), alloca(b, POINTER)
         self._now = None
         b.store(start, self._where)
-        b.store(final, self._other)
+        b.store(second if start is final else final, self._other)
         self.second = second
 
     def read(self) -> ir.Value:
@@ -159,11 +161,23 @@ def _scan(
     frame: Frame, region: Region, body: LoopProgram, inputs: Sequence[ir.Value], outputs: Sequence[ir.Value],
     scratch: ir.Value | None,
 ) -> None:  # fmt: skip
+    if most_chunks_of(frame.unit, region) > 1:
+        steps = functools.partial(_steps, region, body)
+        ChunkedScan(frame, region, body, steps).emit(inputs, outputs, scratch)
+    else:
+        _steps(region, body, frame, inputs, outputs, scratch)
+
+
+def _steps(
+    region: Region, body: LoopProgram, frame: Frame, inputs: Sequence[ir.Value], outputs: Sequence[ir.Value],
+    scratch: ir.Value | None, begin: ir.Value | None = None, end: ir.Value | None = None,
+) -> None:  # fmt: skip
+    """The steps from `begin` to `end`, or all of them."""
     attrs, b = region.node.attrs, frame.builder
-    n_carry, end = attrs["n_carry"], attrs["n_carry"] + attrs["n_xs"]
+    n_carry, n_stacked = attrs["n_carry"], attrs["n_carry"] + attrs["n_xs"]
     loop = _Loop(frame, body, n_carry, inputs, outputs, scratch)
     step = Step(frame, body, loop.scratch)
-    xs = [(body.buffer(name), base) for name, base in zip(body.inputs[n_carry:end], inputs[n_carry:end])]
+    xs = [(body.buffer(name), base) for name, base in zip(body.inputs[n_carry:n_stacked], inputs[n_carry:n_stacked])]
     ys = [(body.buffer(name), base) for name, base in zip(body.outputs[n_carry:], outputs[n_carry:])]
     length = frame.sizes.value(attrs["length"])
 
@@ -172,13 +186,13 @@ def _scan(
         elements = [at_step(frame, base, buffer, index) for buffer, base in xs]
         results = [at_step(frame, base, buffer, index) for buffer, base in ys]
         step.emit(
-            [*(c.read() for c in loop.carries), *elements, *inputs[end:]],
+            [*(c.read() for c in loop.carries), *elements, *inputs[n_stacked:]],
             [*(c.write() for c in loop.carries), *results],
         )
         loop.advance()
 
     work = cost(body.body, {buffer.name: buffer for buffer in body.buffers})
-    interruptible_loop(frame, attrs["length"], work, attrs["unroll"], one_step)
+    interruptible_loop(frame, attrs["length"], work, attrs["unroll"], one_step, begin, end)
     loop.finish()
 
 

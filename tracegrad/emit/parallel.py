@@ -66,6 +66,46 @@ def emit_nest(frame: Frame, loop: Loop) -> None:
         emit_serial_nest(frame, loop)
 
 
+def chunks_for(
+    frame: Frame, extent: ir.Value, work: ir.Value, grain: ir.Value, most: ir.Value | None = None
+) -> tuple[ir.Value, ir.Value]:
+    """The iterations of a chunk and the number of chunks, for a loop whose work and whose smallest chunk are known."""
+    b = frame.builder
+    wanted = b.sdiv(work, grain)
+    wanted = minimum(b, wanted, i64(MAX_CHUNKS) if most is None else most)
+    wanted = maximum(b, minimum(b, wanted, extent), i64(1))
+    size = b.sdiv(b.add(extent, b.sub(wanted, i64(1))), wanted)
+    step = maximum(b, size, i64(1))
+    return size, maximum(b, b.sdiv(b.add(extent, b.sub(step, i64(1))), step), i64(1))
+
+
+def run_chunks(frame: Frame, chunk: ir.Function, fields: Sequence[ir.Value], count: ir.Value) -> None:
+    """Call `chunk(data, number)` for every number below `count`, on the pool if they are several. `data` are the
+    fields as words."""
+    b = frame.builder
+    data = alloca(b, I64, len(fields))
+    for position, value in enumerate(fields):
+        store_word(b, as_word(b, value), data, position)
+    with b.if_else(b.icmp_signed("==", count, i64(1))) as (alone, many):
+        with alone:
+            b.call(chunk, [data, i64(0)])
+        with many:
+            run = declare(b.module, "tg_parallel", VOID, [POINTER, POINTER, POINTER, I64])
+            b.call(run, [frame.context, function_pointer(b, chunk), data, count])
+
+
+def stop_with_first_error(frame: Frame, errors: ir.Value, count: ir.Value) -> None:
+    """Leave with the error of the first chunk that has one."""
+    b = frame.builder
+    with counted_loop(b, i64(0), count, name="chunk") as number:
+        record = element(b, errors, b.mul(number, i64(ERROR.words)), I64)
+        status = load_word(b, record, ERROR.status)
+        with b.if_then(b.icmp_signed("!=", status, i64(0)), likely=False):
+            for word in (ERROR.check, ERROR.value, ERROR.extent):
+                store_word(b, load_word(b, record, word), frame.error, word)
+            frame.stop(status)
+
+
 class _Chunks:
     """The code around a nest that is cut into chunks."""
 
@@ -75,14 +115,8 @@ class _Chunks:
         self.arrays = reduced_buffers(frame.unit.buffers, loop)
         self.locals = [n for n in self.nest.passed if frame.unit.buffers[n].role == "local"]
         work, grain = _work_and_grain(loop, frame.unit.buffers)
-        b, sizes = frame.builder, frame.sizes
-        self.extent = sizes.value(loop.extent)
-        wanted = b.sdiv(sizes.value(work), sizes.value(grain))
-        wanted = maximum(b, minimum(b, wanted, i64(MAX_CHUNKS)), i64(1))
-        wanted = minimum(b, wanted, maximum(b, self.extent, i64(1)))
-        self.size = b.sdiv(b.add(self.extent, b.sub(wanted, i64(1))), wanted)
-        step = maximum(b, self.size, i64(1))
-        self.count = maximum(b, b.sdiv(b.add(self.extent, b.sub(step, i64(1))), step), i64(1))
+        self.extent = frame.sizes.value(loop.extent)
+        self.size, self.count = chunks_for(frame, self.extent, frame.sizes.value(work), frame.sizes.value(grain))
 
     def emit(self) -> None:
         frame, b = self.frame, self.frame.builder
@@ -92,16 +126,8 @@ class _Chunks:
         partials = [frame.partials[id(self.loop), n] for n in self.arrays]
         self.fields = [*self.nest.arguments(), self.states, self.errors, self.size, self.extent, *partials]
         chunk = self._define_chunk()
-        data = alloca(b, I64, len(self.fields))
-        for position, value in enumerate(self.fields):
-            store_word(b, as_word(b, value), data, position)
-        with b.if_else(b.icmp_signed("==", self.count, i64(1))) as (alone, many):
-            with alone:
-                b.call(chunk, [data, i64(0)])
-            with many:
-                run = declare(b.module, "tg_parallel", VOID, [POINTER, POINTER, POINTER, I64])
-                b.call(run, [frame.context, function_pointer(b, chunk), data, self.count])
-        self._report()
+        run_chunks(frame, chunk, self.fields, self.count)
+        stop_with_first_error(frame, self.errors, self.count)
         self._combine(names, partials)
 
     def _define_chunk(self) -> ir.Function:
@@ -118,6 +144,7 @@ class _Chunks:
         begin = minimum(b, b.mul(number, size), extent)
         end = minimum(b, b.add(begin, size), extent)
         arguments[1] = error = element(b, errors, b.mul(number, i64(ERROR.words)), I64)
+        store_word(b, i64(0), error, ERROR.shared)
         for name, partial in zip(self.arrays, partials):
             position = 3 + nest.passed.index(name)
             arguments[position] = self._own_array(frame, name, arguments[position], partial, number)
@@ -158,17 +185,6 @@ class _Chunks:
         """How each array accumulator of the loop combines."""
         root = self.frame.unit.root
         return {root(s.buffer): s.combine for s in walk(self.loop.body) if isinstance(s, UpdateAt)}
-
-    def _report(self) -> None:
-        """Stop with the error of the first chunk that has one."""
-        frame, b = self.frame, self.frame.builder
-        with counted_loop(b, i64(0), self.count, name="chunk") as number:
-            record = element(b, self.errors, b.mul(number, i64(ERROR.words)), I64)
-            status = load_word(b, record, ERROR.status)
-            with b.if_then(b.icmp_signed("!=", status, i64(0)), likely=False):
-                for word in (ERROR.check, ERROR.value, ERROR.extent):
-                    store_word(b, load_word(b, record, word), frame.error, word)
-                frame.stop(status)
 
     def _combine(self, names: Sequence[str], partials: Sequence[ir.Value]) -> None:
         frame, b = self.frame, self.frame.builder

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from tracegrad.emit.independent import most_chunks
 from tracegrad.ir.dims import DimLike, product
-from tracegrad.schedule.loops import Buffer, Call, LoopProgram, in_place, region_of
+from tracegrad.schedule.loops import Buffer, Call, LoopProgram, Region, in_place, region_of
 
 if TYPE_CHECKING:
     from tracegrad.emit.buffers import Workspace
@@ -38,12 +39,28 @@ def scratch_size(unit: Unit, call: Call) -> DimLike:
     region = region_of(call)
     if region is None or call.kernel == "sized":
         return 0
+    most = most_chunks_of(unit, region)
+    if most == 1:
+        return step_bytes(unit, region)
+    body = region.bodies[0]
+    carries = [body.buffer(name) for name in body.inputs[: region.node.attrs["n_carry"]]]
+    own = sum((rounded(bytes_of(c)) for c in carries), start=0)
+    return step_bytes(unit, region) * most + own * (most - 1)
+
+
+def step_bytes(unit: Unit, region: Region) -> DimLike:
+    """The same for one thread."""
     total: DimLike = 0
-    for size in carry_sizes(call.kernel, region.node.attrs.get("n_carry", 0), region.bodies[-1]):
+    for size in carry_sizes(region.node.name, region.node.attrs.get("n_carry", 0), region.bodies[-1]):
         total = total + rounded(size)
     for body in (*region.bodies, *([region.plain] if region.plain is not None else [])):
         total = total + body_size(unit, body)
     return total
+
+
+def most_chunks_of(unit: Unit, region: Region) -> int:
+    """Into how many chunks of steps a loop is cut at most."""
+    return 1 if region.independent is None else most_chunks(region, step_bytes(unit, region))
 
 
 def carry_sizes(kernel: str, n_carry: int, body: LoopProgram) -> list[DimLike]:

@@ -16,401 +16,403 @@ entry:
   %".14" = load i64, ptr %".13"
   %".15" = alloca i64
   %".16" = alloca i64, i32 64
-  %".17" = alloca i64, i32 4
+  %".17" = alloca i64, i32 5
   %".18" = alloca i64
-  %".19" = icmp eq i64 %".3", %".10"
-  %".237" = alloca i64
-  br i1 %".19", label %"proceed", label %"explain"
+  %".19" = getelementptr inbounds i64, ptr %".17", i64 4
+  store i64 0, ptr %".19"
+  %".21" = icmp eq i64 %".3", %".10"
+  %".239" = alloca i64
+  br i1 %".21", label %"proceed", label %"explain"
 explain:
-  %".346" = getelementptr inbounds ptr, ptr %".6", i64 4
-  %".347" = load ptr, ptr %".346"
-  %".348" = call ptr @"PyObject_Vectorcall"(ptr %".347", ptr %".2", i64 %".3", ptr null)
-  ret ptr %".348"
+  %".348" = getelementptr inbounds ptr, ptr %".6", i64 4
+  %".349" = load ptr, ptr %".348"
+  %".350" = call ptr @"PyObject_Vectorcall"(ptr %".349", ptr %".2", i64 %".3", ptr null)
+  ret ptr %".350"
 proceed:
-  %".21" = add i64 %".10", %".12"
-  %".22" = alloca ptr, i64 %".21"
-  %".23" = alloca ptr, i64 %".12"
-  %".24" = getelementptr inbounds i64, ptr %".8", i64 2
-  %".25" = load i64, ptr %".24"
-  %".26" = add i64 %".25", 1
-  %".27" = alloca i64, i64 %".26"
-  %".28" = getelementptr inbounds i64, ptr %".6", i64 9
-  %".29" = load i64, ptr %".28"
-  %".30" = mul i64 %".14", 2
-  %".31" = add i64 %".30", 4
-  store i64 %".31", ptr %".15"
+  %".23" = add i64 %".10", %".12"
+  %".24" = alloca ptr, i64 %".23"
+  %".25" = alloca ptr, i64 %".12"
+  %".26" = getelementptr inbounds i64, ptr %".8", i64 2
+  %".27" = load i64, ptr %".26"
+  %".28" = add i64 %".27", 1
+  %".29" = alloca i64, i64 %".28"
+  %".30" = getelementptr inbounds i64, ptr %".6", i64 9
+  %".31" = load i64, ptr %".30"
+  %".32" = mul i64 %".14", 2
+  %".33" = add i64 %".32", 4
+  store i64 %".33", ptr %".15"
   br label %"i.head"
 i.head:
-  %"i" = phi  i64 [0, %"proceed"], [%".87", %"proceed.2"]
-  %".34" = icmp slt i64 %"i", %".10"
-  br i1 %".34", label %"i.body", label %"i.done"
+  %"i" = phi  i64 [0, %"proceed"], [%".89", %"proceed.2"]
+  %".36" = icmp slt i64 %"i", %".10"
+  br i1 %".36", label %"i.body", label %"i.done"
 i.body:
-  %".36" = getelementptr inbounds ptr, ptr %".2", i64 %"i"
-  %".37" = load ptr, ptr %".36"
-  %".38" = getelementptr inbounds i8, ptr %".37", i64 8
-  %".39" = load i64, ptr %".38"
-  %".40" = icmp eq i64 %".39", %".29"
-  br i1 %".40", label %"proceed.1", label %"explain"
+  %".38" = getelementptr inbounds ptr, ptr %".2", i64 %"i"
+  %".39" = load ptr, ptr %".38"
+  %".40" = getelementptr inbounds i8, ptr %".39", i64 8
+  %".41" = load i64, ptr %".40"
+  %".42" = icmp eq i64 %".41", %".31"
+  br i1 %".42", label %"proceed.1", label %"explain"
 i.done:
   store i64 4, ptr %".15"
   br label %"i.head.1"
 proceed.1:
-  %".42" = getelementptr inbounds i8, ptr %".37", i64 56
-  %".43" = load ptr, ptr %".42"
-  %".44" = getelementptr inbounds i8, ptr %".43", i64 28
-  %".45" = load i32, ptr %".44"
-  %".46" = sext i32 %".45" to i64
-  %".47" = load i64, ptr %".15"
-  %".48" = add i64 %".47", 1
-  store i64 %".48", ptr %".15"
-  %".50" = getelementptr inbounds i64, ptr %".8", i64 %".47"
-  %".51" = load i64, ptr %".50"
-  %".52" = icmp eq i64 %".46", %".51"
-  %".53" = load i64, ptr %".15"
-  %".54" = add i64 %".53", 1
-  store i64 %".54", ptr %".15"
-  %".56" = getelementptr inbounds i64, ptr %".8", i64 %".53"
-  %".57" = load i64, ptr %".56"
-  %".58" = icmp eq i64 %".46", %".57"
-  %".59" = or i1 %".52", %".58"
-  %".60" = getelementptr inbounds i8, ptr %".43", i64 26
-  %".61" = load i8, ptr %".60"
-  %".62" = icmp ne i8 %".61", 62
-  %".63" = and i1 %".59", %".62"
-  %".64" = load i64, ptr %".15"
-  %".65" = add i64 %".64", 1
-  store i64 %".65", ptr %".15"
-  %".67" = getelementptr inbounds i64, ptr %".8", i64 %".64"
-  %".68" = load i64, ptr %".67"
-  %".69" = getelementptr inbounds i8, ptr %".37", i64 24
-  %".70" = load i32, ptr %".69"
-  %".71" = sext i32 %".70" to i64
-  %".72" = icmp eq i64 %".71", %".68"
-  %".73" = and i1 %".63", %".72"
-  %".74" = getelementptr inbounds i8, ptr %".37", i64 64
-  %".75" = load i32, ptr %".74"
-  %".76" = and i32 %".75", 257
-  %".77" = icmp eq i32 %".76", 257
-  %".78" = and i1 %".73", %".77"
-  br i1 %".78", label %"proceed.2", label %"explain"
+  %".44" = getelementptr inbounds i8, ptr %".39", i64 56
+  %".45" = load ptr, ptr %".44"
+  %".46" = getelementptr inbounds i8, ptr %".45", i64 28
+  %".47" = load i32, ptr %".46"
+  %".48" = sext i32 %".47" to i64
+  %".49" = load i64, ptr %".15"
+  %".50" = add i64 %".49", 1
+  store i64 %".50", ptr %".15"
+  %".52" = getelementptr inbounds i64, ptr %".8", i64 %".49"
+  %".53" = load i64, ptr %".52"
+  %".54" = icmp eq i64 %".48", %".53"
+  %".55" = load i64, ptr %".15"
+  %".56" = add i64 %".55", 1
+  store i64 %".56", ptr %".15"
+  %".58" = getelementptr inbounds i64, ptr %".8", i64 %".55"
+  %".59" = load i64, ptr %".58"
+  %".60" = icmp eq i64 %".48", %".59"
+  %".61" = or i1 %".54", %".60"
+  %".62" = getelementptr inbounds i8, ptr %".45", i64 26
+  %".63" = load i8, ptr %".62"
+  %".64" = icmp ne i8 %".63", 62
+  %".65" = and i1 %".61", %".64"
+  %".66" = load i64, ptr %".15"
+  %".67" = add i64 %".66", 1
+  store i64 %".67", ptr %".15"
+  %".69" = getelementptr inbounds i64, ptr %".8", i64 %".66"
+  %".70" = load i64, ptr %".69"
+  %".71" = getelementptr inbounds i8, ptr %".39", i64 24
+  %".72" = load i32, ptr %".71"
+  %".73" = sext i32 %".72" to i64
+  %".74" = icmp eq i64 %".73", %".70"
+  %".75" = and i1 %".65", %".74"
+  %".76" = getelementptr inbounds i8, ptr %".39", i64 64
+  %".77" = load i32, ptr %".76"
+  %".78" = and i32 %".77", 257
+  %".79" = icmp eq i32 %".78", 257
+  %".80" = and i1 %".75", %".79"
+  br i1 %".80", label %"proceed.2", label %"explain"
 proceed.2:
-  %".80" = getelementptr inbounds i8, ptr %".37", i64 16
-  %".81" = load ptr, ptr %".80"
-  %".82" = getelementptr inbounds ptr, ptr %".22", i64 %"i"
-  store ptr %".81", ptr %".82"
-  %".84" = load i64, ptr %".15"
-  %".85" = add i64 %".84", %".68"
-  store i64 %".85", ptr %".15"
-  %".87" = add nsw i64 %"i", 1
+  %".82" = getelementptr inbounds i8, ptr %".39", i64 16
+  %".83" = load ptr, ptr %".82"
+  %".84" = getelementptr inbounds ptr, ptr %".24", i64 %"i"
+  store ptr %".83", ptr %".84"
+  %".86" = load i64, ptr %".15"
+  %".87" = add i64 %".86", %".70"
+  store i64 %".87", ptr %".15"
+  %".89" = add nsw i64 %"i", 1
   br label %"i.head"
 i.head.1:
-  %"i.1" = phi  i64 [0, %"i.done"], [%".111", %"i.body.1"]
-  %".91" = icmp slt i64 %"i.1", %".14"
-  br i1 %".91", label %"i.body.1", label %"i.done.1"
+  %"i.1" = phi  i64 [0, %"i.done"], [%".113", %"i.body.1"]
+  %".93" = icmp slt i64 %"i.1", %".14"
+  br i1 %".93", label %"i.body.1", label %"i.done.1"
 i.body.1:
-  %".93" = load i64, ptr %".15"
-  %".94" = add i64 %".93", 1
-  store i64 %".94", ptr %".15"
-  %".96" = getelementptr inbounds i64, ptr %".8", i64 %".93"
-  %".97" = load i64, ptr %".96"
-  %".98" = getelementptr inbounds ptr, ptr %".2", i64 %".97"
-  %".99" = load ptr, ptr %".98"
-  %".100" = getelementptr inbounds i8, ptr %".99", i64 32
+  %".95" = load i64, ptr %".15"
+  %".96" = add i64 %".95", 1
+  store i64 %".96", ptr %".15"
+  %".98" = getelementptr inbounds i64, ptr %".8", i64 %".95"
+  %".99" = load i64, ptr %".98"
+  %".100" = getelementptr inbounds ptr, ptr %".2", i64 %".99"
   %".101" = load ptr, ptr %".100"
-  %".102" = load i64, ptr %".15"
-  %".103" = add i64 %".102", 1
-  store i64 %".103", ptr %".15"
-  %".105" = getelementptr inbounds i64, ptr %".8", i64 %".102"
-  %".106" = load i64, ptr %".105"
-  %".107" = getelementptr inbounds i64, ptr %".101", i64 %".106"
+  %".102" = getelementptr inbounds i8, ptr %".101", i64 32
+  %".103" = load ptr, ptr %".102"
+  %".104" = load i64, ptr %".15"
+  %".105" = add i64 %".104", 1
+  store i64 %".105", ptr %".15"
+  %".107" = getelementptr inbounds i64, ptr %".8", i64 %".104"
   %".108" = load i64, ptr %".107"
-  %".109" = getelementptr inbounds i64, ptr %".27", i64 %"i.1"
-  store i64 %".108", ptr %".109"
-  %".111" = add nsw i64 %"i.1", 1
+  %".109" = getelementptr inbounds i64, ptr %".103", i64 %".108"
+  %".110" = load i64, ptr %".109"
+  %".111" = getelementptr inbounds i64, ptr %".29", i64 %"i.1"
+  store i64 %".110", ptr %".111"
+  %".113" = add nsw i64 %"i.1", 1
   br label %"i.head.1"
 i.done.1:
-  %".113" = getelementptr inbounds ptr, ptr %".6", i64 2
-  %".114" = load ptr, ptr %".113"
-  %".115" = ptrtoint ptr %".114" to i64
-  %".116" = icmp eq i64 %".115", 0
-  %".117" = xor i1 %".116", -1
-  br i1 %".117", label %"i.done.1.if", label %"i.done.1.endif"
+  %".115" = getelementptr inbounds ptr, ptr %".6", i64 2
+  %".116" = load ptr, ptr %".115"
+  %".117" = ptrtoint ptr %".116" to i64
+  %".118" = icmp eq i64 %".117", 0
+  %".119" = xor i1 %".118", -1
+  br i1 %".119", label %"i.done.1.if", label %"i.done.1.endif"
 i.done.1.if:
-  %".119" = ptrtoint ptr %".114" to i64
-  %".120" = inttoptr i64 %".119" to void (ptr)*
-  call void %".120"(ptr %".27")
+  %".121" = ptrtoint ptr %".116" to i64
+  %".122" = inttoptr i64 %".121" to void (ptr)*
+  call void %".122"(ptr %".29")
   br label %"i.done.1.endif"
 i.done.1.endif:
   br label %"i.head.2"
 i.head.2:
-  %"i.2" = phi  i64 [0, %"i.done.1.endif"], [%".165", %"axis.done"]
-  %".124" = icmp slt i64 %"i.2", %".10"
-  br i1 %".124", label %"i.body.2", label %"i.done.2"
+  %"i.2" = phi  i64 [0, %"i.done.1.endif"], [%".167", %"axis.done"]
+  %".126" = icmp slt i64 %"i.2", %".10"
+  br i1 %".126", label %"i.body.2", label %"i.done.2"
 i.body.2:
-  %".126" = load i64, ptr %".15"
-  %".127" = add i64 %".126", 1
-  store i64 %".127", ptr %".15"
-  %".129" = getelementptr inbounds i64, ptr %".8", i64 %".126"
-  %".130" = load i64, ptr %".129"
-  %".131" = load i64, ptr %".15"
-  %".132" = add i64 %".131", 1
-  store i64 %".132", ptr %".15"
-  %".134" = getelementptr inbounds i64, ptr %".8", i64 %".131"
-  %".135" = load i64, ptr %".134"
-  %".136" = load i64, ptr %".15"
-  %".137" = add i64 %".136", 1
-  store i64 %".137", ptr %".15"
-  %".139" = getelementptr inbounds i64, ptr %".8", i64 %".136"
-  %".140" = load i64, ptr %".139"
-  %".141" = getelementptr inbounds ptr, ptr %".2", i64 %"i.2"
-  %".142" = load ptr, ptr %".141"
-  %".143" = getelementptr inbounds i8, ptr %".142", i64 32
+  %".128" = load i64, ptr %".15"
+  %".129" = add i64 %".128", 1
+  store i64 %".129", ptr %".15"
+  %".131" = getelementptr inbounds i64, ptr %".8", i64 %".128"
+  %".132" = load i64, ptr %".131"
+  %".133" = load i64, ptr %".15"
+  %".134" = add i64 %".133", 1
+  store i64 %".134", ptr %".15"
+  %".136" = getelementptr inbounds i64, ptr %".8", i64 %".133"
+  %".137" = load i64, ptr %".136"
+  %".138" = load i64, ptr %".15"
+  %".139" = add i64 %".138", 1
+  store i64 %".139", ptr %".15"
+  %".141" = getelementptr inbounds i64, ptr %".8", i64 %".138"
+  %".142" = load i64, ptr %".141"
+  %".143" = getelementptr inbounds ptr, ptr %".2", i64 %"i.2"
   %".144" = load ptr, ptr %".143"
+  %".145" = getelementptr inbounds i8, ptr %".144", i64 32
+  %".146" = load ptr, ptr %".145"
   br label %"axis.head"
 i.done.2:
-  %".167" = load i64, ptr %".15"
-  %".168" = getelementptr inbounds ptr, ptr %".6", i64 9
-  %".169" = load ptr, ptr %".168"
+  %".169" = load i64, ptr %".15"
+  %".170" = getelementptr inbounds ptr, ptr %".6", i64 9
+  %".171" = load ptr, ptr %".170"
   br label %"i.head.3"
 axis.head:
-  %"axis" = phi  i64 [0, %"i.body.2"], [%".163", %"proceed.3"]
-  %".146" = icmp slt i64 %"axis", %".140"
-  br i1 %".146", label %"axis.body", label %"axis.done"
+  %"axis" = phi  i64 [0, %"i.body.2"], [%".165", %"proceed.3"]
+  %".148" = icmp slt i64 %"axis", %".142"
+  br i1 %".148", label %"axis.body", label %"axis.done"
 axis.body:
-  %".148" = getelementptr inbounds i64, ptr %".144", i64 %"axis"
-  %".149" = load i64, ptr %".148"
-  %".150" = load i64, ptr %".15"
-  %".151" = add i64 %".150", 1
-  store i64 %".151", ptr %".15"
-  %".153" = getelementptr inbounds i64, ptr %".8", i64 %".150"
-  %".154" = load i64, ptr %".153"
-  %".155" = icmp sge i64 %".154", 0
-  %".156" = xor i64 %".154", -1
-  %".157" = select  i1 %".155", i64 0, i64 %".156"
-  %".158" = getelementptr inbounds i64, ptr %".27", i64 %".157"
-  %".159" = load i64, ptr %".158"
-  %".160" = select  i1 %".155", i64 %".154", i64 %".159"
-  %".161" = icmp eq i64 %".149", %".160"
-  br i1 %".161", label %"proceed.3", label %"explain"
+  %".150" = getelementptr inbounds i64, ptr %".146", i64 %"axis"
+  %".151" = load i64, ptr %".150"
+  %".152" = load i64, ptr %".15"
+  %".153" = add i64 %".152", 1
+  store i64 %".153", ptr %".15"
+  %".155" = getelementptr inbounds i64, ptr %".8", i64 %".152"
+  %".156" = load i64, ptr %".155"
+  %".157" = icmp sge i64 %".156", 0
+  %".158" = xor i64 %".156", -1
+  %".159" = select  i1 %".157", i64 0, i64 %".158"
+  %".160" = getelementptr inbounds i64, ptr %".29", i64 %".159"
+  %".161" = load i64, ptr %".160"
+  %".162" = select  i1 %".157", i64 %".156", i64 %".161"
+  %".163" = icmp eq i64 %".151", %".162"
+  br i1 %".163", label %"proceed.3", label %"explain"
 axis.done:
-  %".165" = add nsw i64 %"i.2", 1
+  %".167" = add nsw i64 %"i.2", 1
   br label %"i.head.2"
 proceed.3:
-  %".163" = add nsw i64 %"axis", 1
+  %".165" = add nsw i64 %"axis", 1
   br label %"axis.head"
 i.head.3:
-  %"i.3" = phi  i64 [0, %"i.done.2"], [%".233", %"axis.done.1.endif"]
-  %".171" = icmp slt i64 %"i.3", %".12"
-  br i1 %".171", label %"i.body.3", label %"i.done.3"
+  %"i.3" = phi  i64 [0, %"i.done.2"], [%".235", %"axis.done.1.endif"]
+  %".173" = icmp slt i64 %"i.3", %".12"
+  br i1 %".173", label %"i.body.3", label %"i.done.3"
 i.body.3:
-  %".173" = load i64, ptr %".15"
-  %".174" = add i64 %".173", 1
-  store i64 %".174", ptr %".15"
-  %".176" = getelementptr inbounds i64, ptr %".8", i64 %".173"
-  %".177" = load i64, ptr %".176"
-  %".178" = load i64, ptr %".15"
-  %".179" = add i64 %".178", 1
-  store i64 %".179", ptr %".15"
-  %".181" = getelementptr inbounds i64, ptr %".8", i64 %".178"
-  %".182" = load i64, ptr %".181"
-  %".183" = load i64, ptr %".15"
-  %".184" = add i64 %".183", 1
-  store i64 %".184", ptr %".15"
-  %".186" = getelementptr inbounds i64, ptr %".8", i64 %".183"
-  %".187" = load i64, ptr %".186"
-  %".188" = load i64, ptr %".15"
-  %".189" = add i64 %".188", 1
-  store i64 %".189", ptr %".15"
-  %".191" = getelementptr inbounds i64, ptr %".8", i64 %".188"
-  %".192" = load i64, ptr %".191"
+  %".175" = load i64, ptr %".15"
+  %".176" = add i64 %".175", 1
+  store i64 %".176", ptr %".15"
+  %".178" = getelementptr inbounds i64, ptr %".8", i64 %".175"
+  %".179" = load i64, ptr %".178"
+  %".180" = load i64, ptr %".15"
+  %".181" = add i64 %".180", 1
+  store i64 %".181", ptr %".15"
+  %".183" = getelementptr inbounds i64, ptr %".8", i64 %".180"
+  %".184" = load i64, ptr %".183"
+  %".185" = load i64, ptr %".15"
+  %".186" = add i64 %".185", 1
+  store i64 %".186", ptr %".15"
+  %".188" = getelementptr inbounds i64, ptr %".8", i64 %".185"
+  %".189" = load i64, ptr %".188"
+  %".190" = load i64, ptr %".15"
+  %".191" = add i64 %".190", 1
+  store i64 %".191", ptr %".15"
+  %".193" = getelementptr inbounds i64, ptr %".8", i64 %".190"
+  %".194" = load i64, ptr %".193"
   br label %"axis.head.1"
 i.done.3:
-  %".235" = getelementptr inbounds ptr, ptr %".6", i64 1
-  %".236" = load ptr, ptr %".235"
-  %".238" = getelementptr inbounds i64, ptr %".6", i64 6
-  %".239" = load i64, ptr %".238"
-  %".240" = icmp ne i64 %".239", 0
-  br i1 %".240", label %"i.done.3.if", label %"i.done.3.else"
+  %".237" = getelementptr inbounds ptr, ptr %".6", i64 1
+  %".238" = load ptr, ptr %".237"
+  %".240" = getelementptr inbounds i64, ptr %".6", i64 6
+  %".241" = load i64, ptr %".240"
+  %".242" = icmp ne i64 %".241", 0
+  br i1 %".242", label %"i.done.3.if", label %"i.done.3.else"
 axis.head.1:
-  %"axis.1" = phi  i64 [0, %"i.body.3"], [%".209", %"axis.body.1"]
-  %".194" = icmp slt i64 %"axis.1", %".192"
-  br i1 %".194", label %"axis.body.1", label %"axis.done.1"
+  %"axis.1" = phi  i64 [0, %"i.body.3"], [%".211", %"axis.body.1"]
+  %".196" = icmp slt i64 %"axis.1", %".194"
+  br i1 %".196", label %"axis.body.1", label %"axis.done.1"
 axis.body.1:
-  %".196" = load i64, ptr %".15"
-  %".197" = add i64 %".196", 1
-  store i64 %".197", ptr %".15"
-  %".199" = getelementptr inbounds i64, ptr %".8", i64 %".196"
-  %".200" = load i64, ptr %".199"
-  %".201" = icmp sge i64 %".200", 0
-  %".202" = xor i64 %".200", -1
-  %".203" = select  i1 %".201", i64 0, i64 %".202"
-  %".204" = getelementptr inbounds i64, ptr %".27", i64 %".203"
-  %".205" = load i64, ptr %".204"
-  %".206" = select  i1 %".201", i64 %".200", i64 %".205"
-  %".207" = getelementptr inbounds i64, ptr %".16", i64 %"axis.1"
-  store i64 %".206", ptr %".207"
-  %".209" = add nsw i64 %"axis.1", 1
+  %".198" = load i64, ptr %".15"
+  %".199" = add i64 %".198", 1
+  store i64 %".199", ptr %".15"
+  %".201" = getelementptr inbounds i64, ptr %".8", i64 %".198"
+  %".202" = load i64, ptr %".201"
+  %".203" = icmp sge i64 %".202", 0
+  %".204" = xor i64 %".202", -1
+  %".205" = select  i1 %".203", i64 0, i64 %".204"
+  %".206" = getelementptr inbounds i64, ptr %".29", i64 %".205"
+  %".207" = load i64, ptr %".206"
+  %".208" = select  i1 %".203", i64 %".202", i64 %".207"
+  %".209" = getelementptr inbounds i64, ptr %".16", i64 %"axis.1"
+  store i64 %".208", ptr %".209"
+  %".211" = add nsw i64 %"axis.1", 1
   br label %"axis.head.1"
 axis.done.1:
-  %".211" = trunc i64 %".192" to i32
-  %".212" = trunc i64 %".182" to i32
-  %".213" = call ptr @"tg_PyArray_New"(ptr %".169", i32 %".211", ptr %".16", i32 %".212", ptr null, ptr null, i32 0, i32 0, ptr null)
-  %".214" = ptrtoint ptr %".213" to i64
-  %".215" = icmp eq i64 %".214", 0
-  br i1 %".215", label %"axis.done.1.if", label %"axis.done.1.endif", !prof !0
+  %".213" = trunc i64 %".194" to i32
+  %".214" = trunc i64 %".184" to i32
+  %".215" = call ptr @"tg_PyArray_New"(ptr %".171", i32 %".213", ptr %".16", i32 %".214", ptr null, ptr null, i32 0, i32 0, ptr null)
+  %".216" = ptrtoint ptr %".215" to i64
+  %".217" = icmp eq i64 %".216", 0
+  br i1 %".217", label %"axis.done.1.if", label %"axis.done.1.endif", !prof !0
 axis.done.1.if:
   br label %"made.head"
 axis.done.1.endif:
-  %".226" = getelementptr inbounds ptr, ptr %".23", i64 %"i.3"
-  store ptr %".213", ptr %".226"
-  %".228" = getelementptr inbounds i8, ptr %".213", i64 16
-  %".229" = load ptr, ptr %".228"
-  %".230" = add i64 %".10", %"i.3"
-  %".231" = getelementptr inbounds ptr, ptr %".22", i64 %".230"
-  store ptr %".229", ptr %".231"
-  %".233" = add nsw i64 %"i.3", 1
+  %".228" = getelementptr inbounds ptr, ptr %".25", i64 %"i.3"
+  store ptr %".215", ptr %".228"
+  %".230" = getelementptr inbounds i8, ptr %".215", i64 16
+  %".231" = load ptr, ptr %".230"
+  %".232" = add i64 %".10", %"i.3"
+  %".233" = getelementptr inbounds ptr, ptr %".24", i64 %".232"
+  store ptr %".231", ptr %".233"
+  %".235" = add nsw i64 %"i.3", 1
   br label %"i.head.3"
 made.head:
-  %"made" = phi  i64 [0, %"axis.done.1.if"], [%".223", %"made.body"]
-  %".218" = icmp slt i64 %"made", %"i.3"
-  br i1 %".218", label %"made.body", label %"made.done"
+  %"made" = phi  i64 [0, %"axis.done.1.if"], [%".225", %"made.body"]
+  %".220" = icmp slt i64 %"made", %"i.3"
+  br i1 %".220", label %"made.body", label %"made.done"
 made.body:
-  %".220" = getelementptr inbounds ptr, ptr %".23", i64 %"made"
-  %".221" = load ptr, ptr %".220"
-  call void @"Py_DecRef"(ptr %".221")
-  %".223" = add nsw i64 %"made", 1
+  %".222" = getelementptr inbounds ptr, ptr %".25", i64 %"made"
+  %".223" = load ptr, ptr %".222"
+  call void @"Py_DecRef"(ptr %".223")
+  %".225" = add nsw i64 %"made", 1
   br label %"made.head"
 made.done:
   ret ptr null
 i.done.3.if:
-  %".242" = call ptr @"PyEval_SaveThread"()
-  %".243" = ptrtoint ptr %".236" to i64
-  %".244" = inttoptr i64 %".243" to i64 (ptr, ptr, ptr, ptr)*
-  %".245" = call i64 %".244"(ptr %".22", ptr %".27", ptr %".6", ptr %".17")
-  store i64 %".245", ptr %".237"
-  call void @"PyEval_RestoreThread"(ptr %".242")
+  %".244" = call ptr @"PyEval_SaveThread"()
+  %".245" = ptrtoint ptr %".238" to i64
+  %".246" = inttoptr i64 %".245" to i64 (ptr, ptr, ptr, ptr)*
+  %".247" = call i64 %".246"(ptr %".24", ptr %".29", ptr %".6", ptr %".17")
+  store i64 %".247", ptr %".239"
+  call void @"PyEval_RestoreThread"(ptr %".244")
   br label %"i.done.3.endif"
 i.done.3.else:
-  %".249" = ptrtoint ptr %".236" to i64
-  %".250" = inttoptr i64 %".249" to i64 (ptr, ptr, ptr, ptr)*
-  %".251" = call i64 %".250"(ptr %".22", ptr %".27", ptr %".6", ptr %".17")
-  store i64 %".251", ptr %".237"
+  %".251" = ptrtoint ptr %".238" to i64
+  %".252" = inttoptr i64 %".251" to i64 (ptr, ptr, ptr, ptr)*
+  %".253" = call i64 %".252"(ptr %".24", ptr %".29", ptr %".6", ptr %".17")
+  store i64 %".253", ptr %".239"
   br label %"i.done.3.endif"
 i.done.3.endif:
-  %".254" = load i64, ptr %".237"
-  %".255" = icmp eq i64 %".254", 0
-  br i1 %".255", label %"succeeded", label %"failed"
+  %".256" = load i64, ptr %".239"
+  %".257" = icmp eq i64 %".256", 0
+  br i1 %".257", label %"succeeded", label %"failed"
 failed:
   br label %"i.head.5"
 succeeded:
-  store i64 %".167", ptr %".15"
-  %".258" = call ptr @"PyTuple_New"(i64 %".12")
-  %".259" = ptrtoint ptr %".258" to i64
-  %".260" = icmp eq i64 %".259", 0
-  br i1 %".260", label %"succeeded.if", label %"succeeded.endif", !prof !0
+  store i64 %".169", ptr %".15"
+  %".260" = call ptr @"PyTuple_New"(i64 %".12")
+  %".261" = ptrtoint ptr %".260" to i64
+  %".262" = icmp eq i64 %".261", 0
+  br i1 %".262", label %"succeeded.if", label %"succeeded.endif", !prof !0
 succeeded.if:
   br label %"made.head.1"
 succeeded.endif:
   br label %"i.head.4"
 made.head.1:
-  %"made.1" = phi  i64 [0, %"succeeded.if"], [%".268", %"made.body.1"]
-  %".263" = icmp slt i64 %"made.1", %".12"
-  br i1 %".263", label %"made.body.1", label %"made.done.1"
+  %"made.1" = phi  i64 [0, %"succeeded.if"], [%".270", %"made.body.1"]
+  %".265" = icmp slt i64 %"made.1", %".12"
+  br i1 %".265", label %"made.body.1", label %"made.done.1"
 made.body.1:
-  %".265" = getelementptr inbounds ptr, ptr %".23", i64 %"made.1"
-  %".266" = load ptr, ptr %".265"
-  call void @"Py_DecRef"(ptr %".266")
-  %".268" = add nsw i64 %"made.1", 1
+  %".267" = getelementptr inbounds ptr, ptr %".25", i64 %"made.1"
+  %".268" = load ptr, ptr %".267"
+  call void @"Py_DecRef"(ptr %".268")
+  %".270" = add nsw i64 %"made.1", 1
   br label %"made.head.1"
 made.done.1:
-  ret ptr %".258"
+  ret ptr %".260"
 i.head.4:
-  %"i.4" = phi  i64 [0, %"succeeded.endif"], [%".327", %"axis.done.2.endif"]
-  %".272" = icmp slt i64 %"i.4", %".12"
-  br i1 %".272", label %"i.body.4", label %"i.done.4"
+  %"i.4" = phi  i64 [0, %"succeeded.endif"], [%".329", %"axis.done.2.endif"]
+  %".274" = icmp slt i64 %"i.4", %".12"
+  br i1 %".274", label %"i.body.4", label %"i.done.4"
 i.body.4:
-  %".274" = load i64, ptr %".15"
-  %".275" = add i64 %".274", 1
-  store i64 %".275", ptr %".15"
-  %".277" = getelementptr inbounds i64, ptr %".8", i64 %".274"
-  %".278" = load i64, ptr %".277"
-  %".279" = load i64, ptr %".15"
-  %".280" = add i64 %".279", 1
-  store i64 %".280", ptr %".15"
-  %".282" = getelementptr inbounds i64, ptr %".8", i64 %".279"
-  %".283" = load i64, ptr %".282"
-  %".284" = load i64, ptr %".15"
-  %".285" = add i64 %".284", 1
-  store i64 %".285", ptr %".15"
-  %".287" = getelementptr inbounds i64, ptr %".8", i64 %".284"
-  %".288" = load i64, ptr %".287"
-  %".289" = load i64, ptr %".15"
-  %".290" = add i64 %".289", 1
-  store i64 %".290", ptr %".15"
-  %".292" = getelementptr inbounds i64, ptr %".8", i64 %".289"
-  %".293" = load i64, ptr %".292"
-  store i64 %".288", ptr %".18"
+  %".276" = load i64, ptr %".15"
+  %".277" = add i64 %".276", 1
+  store i64 %".277", ptr %".15"
+  %".279" = getelementptr inbounds i64, ptr %".8", i64 %".276"
+  %".280" = load i64, ptr %".279"
+  %".281" = load i64, ptr %".15"
+  %".282" = add i64 %".281", 1
+  store i64 %".282", ptr %".15"
+  %".284" = getelementptr inbounds i64, ptr %".8", i64 %".281"
+  %".285" = load i64, ptr %".284"
+  %".286" = load i64, ptr %".15"
+  %".287" = add i64 %".286", 1
+  store i64 %".287", ptr %".15"
+  %".289" = getelementptr inbounds i64, ptr %".8", i64 %".286"
+  %".290" = load i64, ptr %".289"
+  %".291" = load i64, ptr %".15"
+  %".292" = add i64 %".291", 1
+  store i64 %".292", ptr %".15"
+  %".294" = getelementptr inbounds i64, ptr %".8", i64 %".291"
+  %".295" = load i64, ptr %".294"
+  store i64 %".290", ptr %".18"
   br label %"axis.head.2"
 i.done.4:
-  ret ptr %".258"
+  ret ptr %".260"
 axis.head.2:
-  %"axis.2" = phi  i64 [0, %"i.body.4"], [%".312", %"axis.body.2"]
-  %".296" = icmp slt i64 %"axis.2", %".293"
-  br i1 %".296", label %"axis.body.2", label %"axis.done.2"
+  %"axis.2" = phi  i64 [0, %"i.body.4"], [%".314", %"axis.body.2"]
+  %".298" = icmp slt i64 %"axis.2", %".295"
+  br i1 %".298", label %"axis.body.2", label %"axis.done.2"
 axis.body.2:
-  %".298" = load i64, ptr %".18"
-  %".299" = load i64, ptr %".15"
-  %".300" = add i64 %".299", 1
-  store i64 %".300", ptr %".15"
-  %".302" = getelementptr inbounds i64, ptr %".8", i64 %".299"
-  %".303" = load i64, ptr %".302"
-  %".304" = icmp sge i64 %".303", 0
-  %".305" = xor i64 %".303", -1
-  %".306" = select  i1 %".304", i64 0, i64 %".305"
-  %".307" = getelementptr inbounds i64, ptr %".27", i64 %".306"
-  %".308" = load i64, ptr %".307"
-  %".309" = select  i1 %".304", i64 %".303", i64 %".308"
-  %".310" = mul i64 %".298", %".309"
-  store i64 %".310", ptr %".18"
-  %".312" = add nsw i64 %"axis.2", 1
+  %".300" = load i64, ptr %".18"
+  %".301" = load i64, ptr %".15"
+  %".302" = add i64 %".301", 1
+  store i64 %".302", ptr %".15"
+  %".304" = getelementptr inbounds i64, ptr %".8", i64 %".301"
+  %".305" = load i64, ptr %".304"
+  %".306" = icmp sge i64 %".305", 0
+  %".307" = xor i64 %".305", -1
+  %".308" = select  i1 %".306", i64 0, i64 %".307"
+  %".309" = getelementptr inbounds i64, ptr %".29", i64 %".308"
+  %".310" = load i64, ptr %".309"
+  %".311" = select  i1 %".306", i64 %".305", i64 %".310"
+  %".312" = mul i64 %".300", %".311"
+  store i64 %".312", ptr %".18"
+  %".314" = add nsw i64 %"axis.2", 1
   br label %"axis.head.2"
 axis.done.2:
-  %".314" = icmp sge i64 %".278", 0
-  br i1 %".314", label %"axis.done.2.if", label %"axis.done.2.endif"
+  %".316" = icmp sge i64 %".280", 0
+  br i1 %".316", label %"axis.done.2.if", label %"axis.done.2.endif"
 axis.done.2.if:
-  %".316" = add i64 %".10", %"i.4"
-  %".317" = getelementptr inbounds ptr, ptr %".22", i64 %".316"
-  %".318" = load ptr, ptr %".317"
-  %".319" = getelementptr inbounds ptr, ptr %".22", i64 %".278"
+  %".318" = add i64 %".10", %"i.4"
+  %".319" = getelementptr inbounds ptr, ptr %".24", i64 %".318"
   %".320" = load ptr, ptr %".319"
-  %".321" = load i64, ptr %".18"
-  %".322" = call ptr @"memcpy"(ptr %".318", ptr %".320", i64 %".321")
+  %".321" = getelementptr inbounds ptr, ptr %".24", i64 %".280"
+  %".322" = load ptr, ptr %".321"
+  %".323" = load i64, ptr %".18"
+  %".324" = call ptr @"memcpy"(ptr %".320", ptr %".322", i64 %".323")
   br label %"axis.done.2.endif"
 axis.done.2.endif:
-  %".324" = getelementptr inbounds ptr, ptr %".23", i64 %"i.4"
-  %".325" = load ptr, ptr %".324"
-  %".326" = call i32 @"PyTuple_SetItem"(ptr %".258", i64 %"i.4", ptr %".325")
-  %".327" = add nsw i64 %"i.4", 1
+  %".326" = getelementptr inbounds ptr, ptr %".25", i64 %"i.4"
+  %".327" = load ptr, ptr %".326"
+  %".328" = call i32 @"PyTuple_SetItem"(ptr %".260", i64 %"i.4", ptr %".327")
+  %".329" = add nsw i64 %"i.4", 1
   br label %"i.head.4"
 i.head.5:
-  %"i.5" = phi  i64 [0, %"failed"], [%".336", %"i.body.5"]
-  %".331" = icmp slt i64 %"i.5", %".12"
-  br i1 %".331", label %"i.body.5", label %"i.done.5"
+  %"i.5" = phi  i64 [0, %"failed"], [%".338", %"i.body.5"]
+  %".333" = icmp slt i64 %"i.5", %".12"
+  br i1 %".333", label %"i.body.5", label %"i.done.5"
 i.body.5:
-  %".333" = getelementptr inbounds ptr, ptr %".23", i64 %"i.5"
-  %".334" = load ptr, ptr %".333"
-  call void @"Py_DecRef"(ptr %".334")
-  %".336" = add nsw i64 %"i.5", 1
+  %".335" = getelementptr inbounds ptr, ptr %".25", i64 %"i.5"
+  %".336" = load ptr, ptr %".335"
+  call void @"Py_DecRef"(ptr %".336")
+  %".338" = add nsw i64 %"i.5", 1
   br label %"i.head.5"
 i.done.5:
-  %".338" = getelementptr inbounds i64, ptr %".17", i64 0
-  store i64 %".254", ptr %".338"
-  %".340" = call ptr @"PyLong_FromVoidPtr"(ptr %".17")
-  %".341" = getelementptr inbounds ptr, ptr %".6", i64 5
-  %".342" = load ptr, ptr %".341"
-  %".343" = call ptr @"PyObject_CallOneArg"(ptr %".342", ptr %".340")
-  call void @"Py_DecRef"(ptr %".340")
-  ret ptr %".343"
+  %".340" = getelementptr inbounds i64, ptr %".17", i64 0
+  store i64 %".256", ptr %".340"
+  %".342" = call ptr @"PyLong_FromVoidPtr"(ptr %".17")
+  %".343" = getelementptr inbounds ptr, ptr %".6", i64 5
+  %".344" = load ptr, ptr %".343"
+  %".345" = call ptr @"PyObject_CallOneArg"(ptr %".344", ptr %".342")
+  call void @"Py_DecRef"(ptr %".342")
+  ret ptr %".345"
 }
 
 declare ptr @"tg_PyArray_New"(ptr %".1", i32 %".2", ptr %".3", i32 %".4", ptr %".5", ptr %".6", i32 %".7", i32 %".8", ptr %".9")

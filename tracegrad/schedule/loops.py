@@ -202,7 +202,8 @@ class Region:
 
     A scan may have a faster body (`plain`) that is right unless a NaN turns up in one of the outputs `suspects`; then
     the loop has to be run again with the real one. `in_place` has the (input, output) pairs of the call for which the
-    bodies overwrite the input; the call may give both the same memory, else the input is copied first.
+    bodies overwrite the input; the call may give both the same memory, else the input is copied first. `independent`
+    says of a scan whose steps may run in any order how its carries come about (see `schedule.independent`).
     """
 
     node: Node
@@ -210,6 +211,7 @@ class Region:
     plain: LoopProgram | None = None
     suspects: tuple[int, ...] = ()
     in_place: tuple[tuple[int, int], ...] = ()
+    independent: tuple[int, ...] | None = None
 
 
 def region_of(call: Call) -> Region | None:

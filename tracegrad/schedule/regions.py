@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from tracegrad.ir.graph import Graph, Node, Var
+from tracegrad.schedule.independent import independent_steps
 from tracegrad.schedule.inplace import large
 from tracegrad.schedule.live import REGIONS
 from tracegrad.schedule.loops import Region, in_place
@@ -41,8 +42,8 @@ def scheduled_region(node: Node) -> Region:
             graph, suspects = found
             plain = schedule_body(graph, pairs)
             if all(in_place(plain, i, o) for i, o in pairs.items()):
-                return Region(node, bodies, plain, suspects)
-    return Region(node, bodies, in_place=large_pairs)
+                return Region(node, bodies, plain, suspects, (), independent_steps(node, bodies))
+    return Region(node, bodies, in_place=large_pairs, independent=independent_steps(node, bodies))
 
 
 def _writes(node: Node, position: int) -> bool:
