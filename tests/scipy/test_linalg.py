@@ -85,6 +85,49 @@ def test_the_others_are_those_of_numpy():
     check_function(linalg.solve, (STACK, values((2, 2, 1))), expected=np.linalg.solve)
 
 
+def test_factorisations():
+    wide, tall = values((2, 3)), values((3, 2))
+    for x, options in ((A, {}), (tall, {"full_matrices": False})):
+        check_function(
+            lambda z, o=options: _known(linalg.svd(z, **o)),
+            (x,),
+            expected=lambda z, o=options: _known(scipy.linalg.svd(z, **o)),
+        )
+    check_function(linalg.svdvals, (wide,), expected=scipy.linalg.svdvals)
+    check_function(linalg.pinv, (wide,), expected=scipy.linalg.pinv)
+    check_function(linalg.qr, (tall,), {"mode": "economic"}, expected=scipy.linalg.qr)
+    check_function(linalg.qr, (A,), expected=scipy.linalg.qr)
+    for options in ({}, {"lower": False}):
+        check_function(
+            lambda z, o=options: _known(linalg.eigh(z + z.T, **o)), (A,),
+            expected=lambda z, o=options: _known(scipy.linalg.eigh(z + z.T, **o)),
+        )  # fmt: skip
+        check_function(
+            lambda z, o=options: linalg.eigvalsh(z + z.T, **o), (A,),
+            expected=lambda z, o=options: scipy.linalg.eigvalsh(z + z.T, **o),
+        )  # fmt: skip
+
+
+def _known(parts: Any) -> list[Any]:
+    """Vectors have arbitrary signs: their squares."""
+    return [p**2 if p.ndim == 2 else p for p in parts]
+
+
+def test_batches_of_systems():
+    rng = np.random.default_rng(0)
+    stack, rhs = rng.standard_normal((2, 3, 3)) + 3 * np.eye(3), rng.standard_normal((2, 3))
+
+    def loss(a: Any, b: Any) -> Any:
+        return np.sum(linalg.solve_triangular(a, b, lower=True) ** 2) + np.sum(linalg.expm(a / 4))
+
+    gradients = tg.vmap(tg.grad(loss, argnums=(0, 1)))(stack, rhs)
+    for i in range(2):
+        for found, expected in zip(gradients, tg.grad(loss, argnums=(0, 1))(stack[i], rhs[i]), strict=True):
+            np.testing.assert_allclose(found[i], expected, rtol=1e-12)
+    shared = tg.vmap(lambda b: linalg.solve_triangular(stack[0], b, trans="T"))(rhs)
+    np.testing.assert_allclose(shared, np.stack([scipy.linalg.solve_triangular(stack[0], b, trans="T") for b in rhs]))
+
+
 def test_a_log_likelihood_compiles():
     """The density of a Gaussian vector: its gradient in the mean is K⁻¹ (y - m), in K it is ½ (K⁻¹ r rᵀ K⁻¹ - K⁻¹)."""
 

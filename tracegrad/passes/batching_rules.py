@@ -119,7 +119,7 @@ def matmul(node: Node, tensors: tuple[Tensor, ...], flags: tuple[bool, ...], siz
 
 def solve(node: Node, tensors: tuple[Tensor, ...], flags: tuple[bool, ...], size: DimLike) -> Sequence[Tensor]:
     ndim = max(v.type.ndim for v in node.inputs)
-    return _apply(node, [_aligned(x, f, ndim) for x, f in zip(tensors, flags, strict=True)])
+    return _apply(node, [_aligned(x, f, ndim) for x, f in zip(tensors, flags, strict=True)], **node.attrs)
 
 
 def gather(node: Node, tensors: tuple[Tensor, ...], flags: tuple[bool, ...], size: DimLike) -> Sequence[Tensor] | None:
@@ -176,7 +176,7 @@ RULES |= dict.fromkeys(
 )  # fmt: skip
 RULES |= dict.fromkeys(
     ("diagonal", "diagonal_place", "window_pick", "window_put", "inv", "det", "cofactors", "logabsdet", "det_sign",
-     "cholesky", "eigh", "svd", "qr", "pinv", "phase_free"),
+     "cholesky", "expm", "eigh", "svd", "qr", "pinv", "phase_free"),
     on_last_axes,
 )  # fmt: skip
 RULES |= dict.fromkeys(("slice", "unslice", "slice_update"), slices)
@@ -189,6 +189,7 @@ RULES |= {
     "reshape": reshape,
     "scatter_add": scatter_add,
     "solve": solve,
+    "solve_triangular": solve,
     "transpose": transpose,
     "write": write,
 }

@@ -11,7 +11,8 @@ from typing import Any
 
 import numpy as np
 
-from tracegrad.errors import ArgumentError, ShapeError
+from tracegrad.errors import ArgumentError, ShapeError, UnsupportedError
+from tracegrad.ops import factors as _factors
 from tracegrad.ops import norms as _norms
 from tracegrad.ops import solve as _solve
 from tracegrad.ops.arithmetic import conj, subtract
@@ -25,8 +26,8 @@ from tracegrad.ops.shape import expand_dims, ravel, squeeze, swapaxes
 from tracegrad.ops.triangular import SolveTriangular
 
 __all__ = [
-    "block_diag", "cho_factor", "cho_solve", "cholesky", "det", "expm", "inv", "norm", "solve", "solve_triangular",
-    "toeplitz",
+    "block_diag", "cho_factor", "cho_solve", "cholesky", "det", "eigh", "eigvalsh", "expm", "inv", "norm", "pinv", "qr",
+    "solve", "solve_triangular", "svd", "svdvals", "toeplitz",
 ]  # fmt: skip
 
 _TRANSPOSED: dict[Any, str] = {0: "N", 1: "T", 2: "C", "N": "N", "T": "T", "C": "C"}
@@ -120,6 +121,53 @@ def solve(
     if assume_a in ("lower triangular", "upper triangular"):
         return solve_triangular(a, b, lower=(assume_a == "lower triangular") != transposed)
     return _on_columns(lambda rhs: _solve.solve(a, rhs), b)
+
+
+def eigh(
+    a: Any, b: None = None, *, lower: bool = True, eigvals_only: bool = False, overwrite_a: bool = False,
+    check_finite: bool = True,
+) -> Any:  # fmt: skip
+    """Eigenvalues, ascending, and eigenvectors of Hermitian matrices, as np.linalg.eigh; or the eigenvalues alone."""
+    if b is not None:
+        raise UnsupportedError(
+            "scipy.linalg.eigh with two matrices",
+            fix="with b = l lᴴ use the matrix l⁻¹ a l⁻ᴴ (cholesky, solve_triangular)",
+        )
+    triangle = "L" if lower else "U"
+    return _factors.eigvalsh(a, triangle) if eigvals_only else tuple(_factors.eigh(a, triangle))
+
+
+def eigvalsh(a: Any, *, lower: bool = True, overwrite_a: bool = False, check_finite: bool = True) -> Any:
+    """The eigenvalues of Hermitian matrices, ascending."""
+    return _factors.eigvalsh(a, "L" if lower else "U")
+
+
+def svd(
+    a: Any, full_matrices: bool = True, compute_uv: bool = True, overwrite_a: bool = False, check_finite: bool = True
+) -> Any:
+    """np.linalg.svd."""
+    found = _factors.svd(a, full_matrices, compute_uv)
+    return tuple(found) if compute_uv else found
+
+
+def svdvals(a: Any, overwrite_a: bool = False, check_finite: bool = True) -> Any:
+    """The singular values in descending order."""
+    return _factors.svdvals(a)
+
+
+def pinv(a: Any, *, rtol: float | None = None, check_finite: bool = True) -> Any:
+    """np.linalg.pinv, with SciPy's limit for singular values that count as 0: max(m, n) times the rounding unit."""
+    x = _factors.matrices(a, "pinv")
+    limit = max(x.shape[-2:]) * float(np.finfo(_solve.lapack_dtype(x.dtype)).eps) if rtol is None else rtol
+    return _factors.pinv(x, limit)
+
+
+def qr(a: Any, overwrite_a: bool = False, *, mode: str = "full", check_finite: bool = True) -> Any:
+    """q and r, or r alone for mode "r"; matrices with more rows than columns need mode "economic" (or "r")."""
+    if mode not in ("full", "economic", "r"):
+        raise ArgumentError(f"qr was given mode={mode!r}", fix='use "economic" or "r"')
+    found = _factors.qr(a, {"full": "complete", "economic": "reduced", "r": "r"}[mode])
+    return (found,) if mode == "r" else tuple(found)
 
 
 def expm(A: Any) -> Any:
