@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 
 from tracegrad.autograd.modes import modes
-from tracegrad.autograd.node import OperationNode
+from tracegrad.autograd.operation_node import OperationNode
 from tracegrad.autograd.views import mark_inference, note_view
 from tracegrad.errors import ArgumentError, AutogradError, BackwardNotImplementedError
 from tracegrad.ir.lowering import Lowering
@@ -199,8 +199,7 @@ def outlived() -> ArgumentError:
 
 def link(op: type[Operation], args: tuple[Any, ...], attrs: Mapping[str, Any], outputs: tuple[Tensor, ...]) -> None:
     """Give the outputs that can have a gradient a backward node of `op`."""
-    node = op.node_class()
-    node.link(args, attrs, outputs)
+    node = op.node_class.link(args, attrs, outputs)
     for position, out in enumerate(outputs):
         if out.dtype.kind in "fc":
             out._requires_grad, out._grad_fn, out._output_nr = True, node, position

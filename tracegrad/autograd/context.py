@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from tracegrad.autograd.node import AccumulateGrad, Edge, OperationNode, Packed, detached
+from tracegrad.autograd.node import AccumulateGrad, Edge, Packed, detached
+from tracegrad.autograd.operation_node import OperationNode
 from tracegrad.ir.types import Type
 from tracegrad.state import state
 from tracegrad.tensor import Tensor

@@ -14,126 +14,154 @@ import numpy as np
 from numpy import ndarray
 
 from tracegrad.autograd.modes import modes
-from tracegrad.autograd.node import Plan, _sequence, edge_of, versions_of
-from tracegrad.state import state
+from tracegrad.autograd.node import _sequence, edge_of
+from tracegrad.autograd.operation_node import Plan, own_code, versions_of
+from tracegrad.state import aside, state
 from tracegrad.tensor import Tensor, plain_array
+
+Compute = Callable[..., Any]
 
 new, wrap = object.__new__, Tensor._wrap
 _NO_ATTRS: dict[str, Any] = {}
 
 
-def straight_apply(cls: Any, compute: Callable[..., Any], general: Callable[..., Any]) -> Callable[..., Any] | None:
+def straight_apply(cls: Any, compute: Compute, general: Compute) -> Compute | None:
     """An `apply` for this elementwise operation; None if it has more than two operands."""
-    if cls.ufunc.nin == 1:
-        return _unary(cls, compute, general)
-    return _binary(cls, compute, general) if cls.ufunc.nin == 2 else None
+    count = cls.ufunc.nin
+    if count > 2:
+        return None
+    general = _unrecorded(cls.differentiable, compute, general)
+    if not cls.differentiable:
+        return general
+    apply = _unary(cls, compute, general) if count == 1 else _binary(cls, compute, general)
+    apply.__qualname__ = f"{cls.__name__}.apply"
+    return own_code(apply)
 
 
-def _unary(cls: Any, compute: Callable[..., Any], general: Callable[..., Any]) -> Callable[..., Any]:
-    differentiable, recorded = cls.differentiable, _recorder(cls)
+def _unrecorded(differentiable: bool, compute: Compute, general: Compute) -> Compute:
+    """The general road, and a short one to a Tensor without history."""
+
+    def apply(*operands: Any) -> Any:
+        if state.trace is not None or modes.special or (differentiable and state.grad_enabled):
+            return general(*operands)
+        arrays = []
+        for x in operands:
+            if isinstance(x, Tensor):
+                if x._array is None:
+                    return general(*operands)
+                arrays.append(x._array)
+            else:
+                arrays.append(x)
+        result = compute(*arrays)
+        return wrap(result if type(result) is ndarray else plain_array(result))
+
+    return apply
+
+
+def _unary(cls: Any, compute: Compute, general: Compute) -> Compute:
     plan = cls.node_class.plan_for((True,))
-    saves_input = bool(plan.positions)
+    recorded, saves, nothing = _recorder(cls, plan), bool(plan.positions), plan.nothing
 
     def apply(x: Any) -> Any:
         if not isinstance(x, Tensor):
             return compute(x)
         array = x._array
-        if array is None or modes.special or state.trace is not None:
+        if array is None or aside or modes.special:
             return general(x)
         result = compute(array)
         if type(result) is not ndarray:
             result = plain_array(result)
-        meta = x._meta
-        if differentiable and (x._requires_grad or meta is not None) and state.grad_enabled:
-            outs = edge = None
-            node = x._grad_fn
-            if meta is not None or node is None:
-                edge = edge_of(x)
-            else:
-                edge = node, x._output_nr
-                if result.dtype is array.dtype and len(node._outs) == 1:
-                    outs = node._outs
-            if edge is not None:
-                saved, inputs = ((x,), (array,)) if saves_input else ((), plan.nothing)
-                return recorded(result, plan, (edge,), saved, inputs, (x,), outs, meta is not None)
-        return wrap(result)
+        node, outs = x._grad_fn, None
+        if x._meta is not None or node is None:
+            edge = edge_of(x)
+            if edge is None:
+                return wrap(result)
+        else:
+            edge = node, x._output_nr
+            if result.dtype is array.dtype:
+                outs = node._outs
+        if saves:
+            return recorded(result, (edge,), (x,), (array,), (x,), outs, x._meta is not None)
+        return recorded(result, (edge,), (), nothing, (x,), outs, False)
 
-    apply.__qualname__ = f"{cls.__name__}.apply"
     return apply
 
 
-def _binary(cls: Any, compute: Callable[..., Any], general: Callable[..., Any]) -> Callable[..., Any]:
-    differentiable, recorded = cls.differentiable, _recorder(cls)
-    plan_left, plan_right, plan_both = map(cls.node_class.plan_for, ((True, False), (False, True), (True, True)))
+def _binary(cls: Any, compute: Compute, general: Compute) -> Compute:
+    plan = cls.node_class.plan_for((True, False))
+    recorded, reads_left, reads_right = _recorder(cls, plan), 0 in plan.positions, 1 in plan.positions
+    with_another = _with_another(cls, compute, general)
 
     def apply(a: Any, b: Any) -> Any:
-        x, y = a, b
-        meta_a = meta_b = None
-        tracked_a = tracked_b = False
-        if isinstance(a, Tensor):
-            x, meta_a = a._array, a._meta
-            tracked_a = a._requires_grad or meta_a is not None
-            if isinstance(b, Tensor):
-                y, meta_b = b._array, b._meta
-                tracked_b = b._requires_grad or meta_b is not None
-        elif isinstance(b, Tensor):
-            y, meta_b = b._array, b._meta
-            tracked_b = b._requires_grad or meta_b is not None
+        if isinstance(b, Tensor) or not isinstance(a, Tensor):
+            return with_another(a, b)
+        array = a._array
+        if array is None or aside or modes.special:
+            return general(a, b)
+        result = compute(array, b)
+        if type(result) is not ndarray:
+            result = plain_array(result)
+        node, outs = a._grad_fn, None
+        if a._meta is not None or node is None:
+            edge = edge_of(a)
+            if edge is None:
+                return wrap(result)
         else:
+            edge = node, a._output_nr
+            if type(b) is float and result.dtype is array.dtype:
+                outs = node._outs
+        saved = ((a, b) if reads_right else (a,)) if reads_left else ()
+        inputs = array if reads_left else None, b if reads_right else None
+        return recorded(result, (edge, None), saved, inputs, (a, b), outs, a._meta is not None)
+
+    return apply
+
+
+def _with_another(cls: Any, compute: Compute, general: Compute) -> Compute:
+    """The same where the second operand is a Tensor, or none is."""
+    roads = {}
+    for needs in ((True, False), (False, True), (True, True)):
+        plan = cls.node_class.plan_for(needs)
+        roads[needs] = _recorder(cls, plan), 0 in plan.positions, 1 in plan.positions
+
+    def apply(a: Any, b: Any) -> Any:
+        if not isinstance(b, Tensor):
             return compute(a, b)
-        if x is None or y is None or modes.special or state.trace is not None:
+        left = isinstance(a, Tensor)
+        x, y = a._array if left else a, b._array
+        if x is None or y is None or aside or modes.special:
             return general(a, b)
         result = compute(x, y)
         if type(result) is not ndarray:
             result = plain_array(result)
-        if not differentiable or not (tracked_a or tracked_b) or not state.grad_enabled:
+        edge_a, edge_b = edge_of(a) if left else None, edge_of(b)
+        if edge_a is None and edge_b is None:
             return wrap(result)
-        outs = edge_a = edge_b = None
-        if tracked_a:
-            node = a._grad_fn
-            if meta_a is not None or node is None:
-                edge_a = edge_of(a)
-            else:
-                edge_a = node, a._output_nr
-                if type(b) is float and result.dtype is x.dtype and len(node._outs) == 1:
-                    outs = node._outs
-        if tracked_b:
-            node = b._grad_fn
-            edge_b = edge_of(b) if meta_b is not None or node is None else (node, b._output_nr)
-        if edge_a is not None:
-            plan = plan_left if edge_b is None else plan_both
-        elif edge_b is not None:
-            plan = plan_right
+        recorded, reads_left, reads_right = roads[edge_a is not None, edge_b is not None]
+        if reads_right:
+            saved = (a, b) if reads_left else (b,)
         else:
-            return wrap(result)
-        positions = plan.positions
-        if not positions:
-            saved, inputs = (), plan.nothing
-        elif len(positions) == 2:
-            saved, inputs = (a, b), (x, y)
-        elif positions[0]:
-            saved, inputs = () if y is b else (b,), (None, y)
-        else:
-            saved, inputs = () if x is a else (a,), (x, None)
-        counted = meta_a is not None or meta_b is not None
-        return recorded(result, plan, (edge_a, edge_b), saved, inputs, (a, b), outs, counted)
+            saved = (a,) if reads_left and left else ()
+        inputs = x if reads_left else None, y if reads_right else None
+        counted = b._meta is not None or (left and a._meta is not None)
+        return recorded(result, (edge_a, edge_b), saved, inputs, (a, b), None, counted)
 
-    apply.__qualname__ = f"{cls.__name__}.apply"
-    return apply
+    return own_code(apply)
 
 
-def _recorder(cls: Any) -> Callable[..., Tensor]:
+def _recorder(cls: Any, plan: Plan) -> Compute:
     """What makes a Tensor of a result and gives it its node.
 
     `outs` is the description of the operand's node where the result has the operand's type, so that the two nodes share
     it and the engine sees at once that a cotangent fits. `counted` says that an operand has a version counter.
     """
-    node_class, reads_types = cls.node_class, "types" in cls.backward.__code__.co_names
+    node_class, keep_output = plan.node_class, plan.keep_output
+    reads_types = "types" in cls.backward.__code__.co_names
 
     def recorded(
-        array: np.ndarray, plan: Plan, edges: Any, saved: Any, inputs: Any, operands: Any, outs: Any, counted: bool
+        array: ndarray, edges: Any, saved: Any, inputs: Any, operands: Any, outs: Any, counted: bool
     ) -> Tensor:
-        if outs is None:
+        if outs is None or len(outs) != 1:
             dtype = array.dtype
             if dtype.kind not in "fc":
                 return wrap(array)
@@ -145,12 +173,10 @@ def _recorder(cls: Any) -> Callable[..., Tensor]:
         node._edges = edges
         node._outs = outs
         node.operands = tuple(map(_operand, operands)) if reads_types else None
-        node.plan = plan
-        node.needs_input_grad = plan.needs
         node.saved = saved
         node.inputs = inputs
         node.versions = versions_of(saved) if counted else None
-        node.output = array if plan.keep_output else None
+        node.output = array if keep_output else None
         node.counter = None
         out = new(Tensor)
         out._array = array
@@ -160,7 +186,7 @@ def _recorder(cls: Any) -> Callable[..., Tensor]:
         out._grad_fn = node
         return out
 
-    return recorded
+    return own_code(recorded)
 
 
 def _operand(x: Any) -> Any:

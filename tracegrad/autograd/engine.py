@@ -17,7 +17,8 @@ import numpy as np
 
 from tracegrad.autograd.hooks import run_tensor_hooks
 from tracegrad.autograd.modes import modes, nan_found, warn_of_forward
-from tracegrad.autograd.node import AccumulateGrad, BackwardNode, Edge, OperationNode, as_tensor, detached, materialized
+from tracegrad.autograd.node import AccumulateGrad, BackwardNode, Edge, as_tensor, detached, materialized
+from tracegrad.autograd.operation_node import OperationNode
 from tracegrad.errors import ArgumentError, AutogradError
 from tracegrad.ir.types import Type
 from tracegrad.state import state
@@ -157,7 +158,8 @@ class _Run:
         """Run the nodes. A node to which a cotangent goes is next without a stop in the heap where it was recorded
         later than all that is pending: `ahead`, with its cotangent."""
         heap, wanted, keep, bare = self.heap, self.wanted, self.keep, self.bare
-        watched = () if wanted is None else wanted.positions
+        watched: Any = () if wanted is None else wanted.positions
+        straight = bare and not modes.anomaly
         ahead: BackwardNode | None = None
         cotangent: Any = None
         while ahead is not None or heap:
@@ -165,19 +167,12 @@ class _Run:
                 node, cotangent = self._next()
             else:
                 node, ahead = ahead, None
-            if (
-                bare
-                and isinstance(node, OperationNode)
-                and node.inputs is not None
-                and node._hooks is None
-                and type(cotangent) is np.ndarray
-                and node not in watched
-                and not modes.anomaly
-            ):
-                outs: Any = node._outs
+            outs: Any = node._outs
+            grads = None
+            if straight and type(cotangent) is np.ndarray and node not in watched:
                 grads = node.run_bare(cotangent, keep)
-            else:
-                outs = None
+            if grads is None:
+                outs = None  # what comes may have any shape
                 grads = self._run(node, cotangent if type(cotangent) is list else [cotangent])
             cotangent = None
             edges = node._edges
@@ -187,13 +182,14 @@ class _Run:
                 if edge is None or (wanted is not None and not wanted.leads(edge[0])):
                     continue
                 successor, slot = edge
-                shape, dtype = successor._outs[slot]
+                into = successor._outs
+                shape, dtype = into[slot]
                 if type(g) is not np.ndarray:
                     g = _exchanged(node, edge, g, bare)
-                if g is not None and (g.dtype is not dtype or (successor._outs is not outs and g.shape != shape)):
+                if g is not None and (g.dtype is not dtype or (into is not outs and g.shape != shape)):
                     g = _fitted(node, edge, g, Type(dtype, shape))
                 sequence = successor._sequence
-                if sequence < 0 or len(successor._outs) != 1:
+                if sequence < 0 or len(into) != 1:
                     self.add(successor, slot, g)
                     continue
                 if ahead is not None:

@@ -16,7 +16,8 @@ from typing import Any
 
 import numpy as np
 
-from tracegrad.autograd.node import BackwardNode, OperationNode, detached, edge_of
+from tracegrad.autograd.node import BackwardNode, detached, edge_of
+from tracegrad.autograd.operation_node import OperationNode
 from tracegrad.autograd.views import replayed
 from tracegrad.errors import ArgumentError, AutogradError, DTypeError, ShapeError, UnsupportedError
 from tracegrad.state import state

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from tracegrad.autograd.node import OperationNode
+from tracegrad.autograd.operation_node import OperationNode
 from tracegrad.tensor import Tensor
 
 
