@@ -6,9 +6,10 @@ from typing import Any
 
 import numpy as np
 
+from tracegrad.errors import ShapeError
 from tracegrad.ir.lowering import Elementwise
 from tracegrad.numpy_protocols import implements
-from tracegrad.ops.base import ElementwiseOperation
+from tracegrad.ops.base import ElementwiseOperation, broadcast_shapes
 
 
 class Predicate(ElementwiseOperation):
@@ -199,3 +200,40 @@ def array_equal(a1: Any, a2: Any, equal_nan: bool = False) -> bool:
     if equal_nan:
         same = LogicalOr.apply(same, LogicalAnd.apply(IsNan.apply(a1), IsNan.apply(a2)))
     return bool(all(same))
+
+
+@implements(np.array_equiv)
+def array_equiv(a1: Any, a2: Any) -> bool:
+    """Whether all elements are equal once shapes are broadcast: a decision, as array_equal."""
+    from tracegrad.ops.reduction import all
+
+    try:
+        broadcast_shapes(np.shape(a1), np.shape(a2))
+    except ShapeError:
+        return False
+    return bool(all(Equal.apply(a1, a2)))
+
+
+@implements(np.iscomplex)
+def iscomplex(x: Any) -> Any:
+    """Where the imaginary part is not 0."""
+    return NotEqual.apply(np.imag(x), 0)
+
+
+@implements(np.isreal)
+def isreal(x: Any) -> Any:
+    """Where the imaginary part is 0."""
+    return Equal.apply(np.imag(x), 0)
+
+
+@implements(np.isin)
+def isin(
+    element: Any, test_elements: Any, assume_unique: bool = False, invert: bool = False, *, kind: Any = None
+) -> Any:
+    """Where an element is one of others."""
+    from tracegrad.ops.operands import operand
+    from tracegrad.ops.reduction import any
+    from tracegrad.ops.shape import expand_dims, ravel
+
+    found = any(Equal.apply(expand_dims(operand(element), -1), ravel(test_elements)), axis=-1)
+    return LogicalNot.apply(found) if invert else found

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from tracegrad.errors import ArgumentError, AutogradError
+from tracegrad.errors import ArgumentError, AutogradError, UnsupportedError
 from tracegrad.function import Operation
 from tracegrad.ir import lowering
 from tracegrad.ir.dims import Dim, DimLike
@@ -237,6 +237,26 @@ def linspace(
         result = floor(result)
     result = astype(moveaxis(result, 0, axis) if axis else result, wanted)
     return (result, step) if retstep else result
+
+
+@implements(np.logspace)
+def logspace(
+    start: Any, stop: Any, num: Any = 50, endpoint: bool = True, base: Any = 10.0, dtype: Any = None, axis: int = 0
+) -> Any:
+    """Powers of `base`, whose exponents are evenly spaced from `start` to `stop`; all three may be Tensors."""
+    exponents = linspace(start, stop, num, endpoint, axis=axis)
+    powers = np.power(base if np.ndim(base) == 0 else np.expand_dims(base, axis), exponents)
+    return powers if dtype is None else astype(powers, dtype)
+
+
+@implements(np.geomspace)
+def geomspace(start: Any, stop: Any, num: Any = 50, endpoint: bool = True, dtype: Any = None, axis: int = 0) -> Any:
+    """Numbers from `start` to `stop`, of one sign, with the same ratio from each to the next."""
+    if result_type(start, stop).kind == "c":
+        raise UnsupportedError("geomspace of complex Tensors", fix="take np.exp of np.linspace")
+    exponents = linspace(np.log(np.absolute(start)), np.log(np.absolute(stop)), num, endpoint, axis=axis)
+    numbers = np.sign(start) * np.exp(exponents)
+    return numbers if dtype is None else astype(numbers, dtype)
 
 
 def _spaced(start: Any, stop: Any, num: DimLike, endpoint: bool, dtype: Any) -> tuple[Tensor, Any]:

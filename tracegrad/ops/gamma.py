@@ -13,9 +13,11 @@ import numpy as np
 from tracegrad.function import Operation
 from tracegrad.ir.lowering import Elementwise
 from tracegrad.ir.types import Type
+from tracegrad.numpy_protocols import implements
 from tracegrad.ops.arithmetic import add, chain, multiply, sign, square, subtract
 from tracegrad.ops.base import broadcast_shapes, result_dtype
 from tracegrad.ops.exponential import exp
+from tracegrad.ops.operands import operand
 from tracegrad.ops.special import SpecialOperation
 
 
@@ -219,3 +221,9 @@ class Beta(_BetaOperation):
 
 gammaln, digamma, gamma, beta, betaln = Gammaln.apply, Digamma.apply, Gamma.apply, Beta.apply, Betaln.apply
 log_ndtr, ndtri, erfinv, erfcinv, erfcx = LogNdtr.apply, Ndtri.apply, Erfinv.apply, Erfcinv.apply, Erfcx.apply
+
+
+@implements(np.i0)
+def i0(x: Any) -> Any:
+    """The modified Bessel function of order 0, by SciPy's approximation of it."""
+    return BesselI.apply(operand(x), n=0, scaled=False)

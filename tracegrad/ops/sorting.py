@@ -5,6 +5,7 @@ Sorts are stable whatever `kind` says, so the gradient of equal elements follows
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -17,12 +18,13 @@ from tracegrad.numpy_protocols import implements
 from tracegrad.ops.arithmetic import add, multiply, subtract
 from tracegrad.ops.base import normalize_axes, normalize_axis
 from tracegrad.ops.casting import astype
-from tracegrad.ops.comparison import greater_equal, isnan
+from tracegrad.ops.comparison import greater_equal, isnan, logical_not
 from tracegrad.ops.creation import dimension
 from tracegrad.ops.indexing import getitem, take_along_axis
 from tracegrad.ops.operands import lifted, operand
 from tracegrad.ops.reduction import finish
-from tracegrad.ops.select import where
+from tracegrad.ops.reduction import sum as tensor_sum
+from tracegrad.ops.select import maximum, where
 from tracegrad.ops.shape import expand_dims, moveaxis, ravel, reshape, transpose
 
 POSITIONS = np.dtype(np.intp)
@@ -106,6 +108,17 @@ def argpartition(a: Any, kth: Any, axis: Any = -1, kind: str = "introselect", or
     return argsort(a, axis)
 
 
+@implements(np.lexsort)
+def lexsort(keys: Any, axis: Any = -1) -> Any:
+    """The positions that sort along an axis by the last of the keys, equal elements by the one before it, and so on."""
+    keys = [operand(k) for k in (keys if isinstance(keys, (tuple, list)) else iter(keys))]
+    x, axis = _axis_of(keys[0], axis)
+    order = Argsort.apply(x, axis=axis)
+    for key in keys[1:]:
+        order = take_along_axis(order, Argsort.apply(take_along_axis(key, order, axis), axis=axis), axis)
+    return order
+
+
 @implements(np.searchsorted)
 def searchsorted(a: Any, v: Any, side: str = "left", sorter: Any = None) -> Any:
     """Positions at which the elements of `v` keep the vector `a` sorted."""
@@ -163,17 +176,21 @@ def median(a: Any, axis: Any = None, out: Any = None, overwrite_input: bool = Fa
 _ROUNDED = {"lower": np.floor, "higher": np.ceil, "nearest": np.rint}
 
 
+def _check_method(method: str, kwargs: dict[str, Any]) -> None:
+    if method not in ("linear", "midpoint", *_ROUNDED) or any(v is not None for v in kwargs.values()):
+        raise UnsupportedError(
+            f"np.quantile by the method {method!r} with {sorted(kwargs)}",
+            fix="use method='linear', 'lower', 'higher', 'nearest' or 'midpoint', without weights",
+        )
+
+
 @implements(np.quantile)
 def quantile(
     a: Any, q: Any, axis: Any = None, out: Any = None, overwrite_input: bool = False, method: str = "linear",
     keepdims: bool = False, **kwargs: Any,
 ) -> Any:  # fmt: skip
     """Quantiles by the methods linear, lower, higher, nearest and midpoint; q between 0 and 1, of any shape."""
-    if method not in ("linear", "midpoint", *_ROUNDED) or any(v is not None for v in kwargs.values()):
-        raise UnsupportedError(
-            f"np.quantile by the method {method!r} with {sorted(kwargs)}",
-            fix="use method='linear', 'lower', 'higher', 'nearest' or 'midpoint', without weights",
-        )
+    _check_method(method, kwargs)
     ordered, axes = _sorted_last(a, axis, method not in _ROUNDED)
     # As in NumPy, a number leaves the dtype alone and an array takes part in promotion.
     dtype = ordered.dtype if isinstance(q, (int, float)) else None
@@ -189,13 +206,17 @@ def quantile(
 
 def _at_places(rows: Any, place: Any, method: str, dtype: Any) -> Any:
     """Rows at fractional places, interpolated or rounded."""
+    place = reshape(place, (place.shape[0], *(1,) * (rows.ndim - 1)))
+    return _interpolated(lambda i: getitem(rows, ravel(i)), place, method, dtype)
+
+
+def _interpolated(at: Callable[[Any], Any], place: Any, method: str, dtype: Any) -> Any:
+    """What `at` gives for the places before and after fractional ones, interpolated or rounded."""
     if method in _ROUNDED:
-        return getitem(rows, astype(_ROUNDED[method](place), POSITIONS))
+        return at(astype(_ROUNDED[method](place), POSITIONS))
     low, high = np.floor(place), np.ceil(place)
-    left, right = getitem(rows, astype(low, POSITIONS)), getitem(rows, astype(high, POSITIONS))
-    weight = reshape(subtract(place, low), (place.shape[0], *(1,) * (rows.ndim - 1)))
-    if method == "midpoint":
-        weight = np.asarray(0.5, place.dtype)
+    left, right = at(astype(low, POSITIONS)), at(astype(high, POSITIONS))
+    weight = np.asarray(0.5, place.dtype) if method == "midpoint" else subtract(place, low)
     weight = weight if dtype is None else astype(weight, dtype)
     step = subtract(right, left)
     # From the nearer end, so that the result is monotonic and exact at both.
@@ -210,3 +231,41 @@ def percentile(
 ) -> Any:  # fmt: skip
     """As quantile, with q between 0 and 100."""
     return quantile(a, np.true_divide(lifted(q), 100), axis, out, False, method, keepdims, **kwargs)
+
+
+@implements(np.nanquantile)
+def nanquantile(
+    a: Any, q: Any, axis: Any = None, out: Any = None, overwrite_input: bool = False, method: str = "linear",
+    keepdims: bool = False, **kwargs: Any,
+) -> Any:  # fmt: skip
+    """As quantile, of the elements that are numbers; NaN where there is none."""
+    _check_method(method, kwargs)
+    ordered, axes = _sorted_last(a, axis, method not in _ROUNDED)
+    dtype = ordered.dtype if isinstance(q, (int, float)) else None
+    q = operand(q)
+    count = tensor_sum(logical_not(isnan(ordered)), axis=-1)
+    last = maximum(subtract(count, 1), 0)
+    place = multiply(reshape(lifted(q), (-1, *(1,) * count.ndim)), last)
+    found = _interpolated(lambda i: _along_last(ordered, i), place, method, dtype)
+    found = reshape(found, (*q.shape, *found.shape[1:]))
+    return finish(_kept(found, axes, keepdims, q.ndim), out)
+
+
+def _along_last(ordered: Any, places: Any) -> Any:
+    """Per leading entry of `places` the elements there."""
+    return moveaxis(take_along_axis(ordered, moveaxis(places, 0, -1), -1), -1, 0)
+
+
+@implements(np.nanpercentile)
+def nanpercentile(
+    a: Any, q: Any, axis: Any = None, out: Any = None, overwrite_input: bool = False, method: str = "linear",
+    keepdims: bool = False, **kwargs: Any,
+) -> Any:  # fmt: skip
+    """As nanquantile, with q between 0 and 100."""
+    return nanquantile(a, np.true_divide(lifted(q), 100), axis, out, False, method, keepdims, **kwargs)
+
+
+@implements(np.nanmedian)
+def nanmedian(a: Any, axis: Any = None, out: Any = None, overwrite_input: bool = False, keepdims: bool = False) -> Any:
+    """The median of the elements that are numbers; NaN where there is none."""
+    return nanquantile(a, 0.5, axis, out, keepdims=keepdims)
