@@ -18,17 +18,24 @@ from tracegrad.ir.graph import Location
 _PACKAGE = os.path.dirname(os.path.abspath(__file__)) + os.sep
 _NUMPY = os.path.dirname(os.path.abspath(np.__file__)) + os.sep
 _SCIPY = os.path.join(os.path.dirname(os.path.dirname(_NUMPY)), "scipy") + os.sep
-_internal: dict[CodeType, bool] = {}
-_locations: dict[tuple[CodeType, int], Location] = {}
+
+
+class _Internal(dict[str, bool]):
+    """Per file whether it belongs to tracegrad, NumPy or SciPy, not to the user."""
+
+    def __missing__(self, file: str) -> bool:
+        known = self[file] = file.startswith((_PACKAGE, _NUMPY, _SCIPY, "<__array_function__", "<frozen"))
+        return known
+
+
+_internal = _Internal()
+_locations: dict[tuple[CodeType, int], Location] = {}  # by code and line
+_places: dict[tuple[int, int], tuple[CodeType, Location]] = {}  # by id of the code, which is kept, and instruction
 
 
 def is_internal(code: CodeType) -> bool:
     """Whether a frame of this code belongs to tracegrad, NumPy or SciPy, not to the user."""
-    known = _internal.get(code)
-    if known is None:
-        file = code.co_filename
-        known = _internal[code] = file.startswith((_PACKAGE, _NUMPY, _SCIPY, "<__array_function__", "<frozen"))
-    return known
+    return _internal[code.co_filename]
 
 
 def user_location() -> Location | None:
@@ -36,17 +43,21 @@ def user_location() -> Location | None:
     frame: FrameType | None = sys._getframe(1)
     while frame is not None:
         code = frame.f_code
-        internal = _internal.get(code)
-        if internal is None:
-            internal = is_internal(code)
-        if not internal:
-            key = (code, frame.f_lineno)
-            found = _locations.get(key)
-            if found is None:
-                found = _locations[key] = Location(code.co_filename, frame.f_lineno, code.co_name)
-            return found
+        if not _internal[code.co_filename]:
+            found = _places.get((id(code), frame.f_lasti))
+            return found[1] if found is not None else _new_place(code, frame)
         frame = frame.f_back
     return None
+
+
+def _new_place(code: CodeType, frame: FrameType) -> Location:
+    """The line at which a frame is, found from now on by its instruction: to read a line number takes long."""
+    key = code, frame.f_lineno
+    location = _locations.get(key)
+    if location is None:
+        location = _locations[key] = Location(code.co_filename, frame.f_lineno, code.co_name)
+    _places[id(code), frame.f_lasti] = code, location
+    return location
 
 
 class TracegradError(Exception):

@@ -54,7 +54,7 @@ def array_ufunc(self: Any, ufunc: np.ufunc, method: str, *inputs: Any, **kwargs:
 
 def _strong(result: Any) -> Any:
     """A Python number that went through a ufunc is one of NumPy's: np.tanh(0.5) is a float64, 0.5 * 2 is not."""
-    if getattr(result, "is_traced", False) and result._var.type.weak:
+    if isinstance(result, Tensor) and result._array is None and result._var.type.weak:
         from tracegrad.ops.casting import astype
 
         return astype(result, result.dtype)

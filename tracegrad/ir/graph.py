@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import field
 from types import MappingProxyType
-from typing import Any
+from typing import Any, NamedTuple
 
 from tracegrad.ir.types import Type
 from tracegrad.records import record
@@ -47,16 +47,25 @@ class Location:
         return f"{self.file}:{self.line}"
 
 
-@record(eq=False)
-class Node:
-    """`outputs = op(*inputs, **attrs)`. `op` is the Function class; attrs are static, hashable values."""
-
+class _Application(NamedTuple):
     op: Any
     inputs: tuple[Var, ...]
     outputs: tuple[Var, ...]
-    attrs: Mapping[str, Any] = field(default_factory=no_attrs)
+    attrs: Mapping[str, Any] = NO_ATTRS
     bodies: tuple[Graph, ...] = ()
     location: Location | None = None
+
+
+class Node(_Application):
+    """`outputs = op(*inputs, **attrs)`. `op` is the Function class; attrs are static, hashable values.
+
+    A tuple, because a recording makes one per operation and nothing is made faster; it equals itself alone.
+    """
+
+    __slots__ = ()
+    __eq__ = object.__eq__
+    __ne__ = object.__ne__
+    __hash__ = object.__hash__
 
     @property
     def name(self) -> str:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import functools
+
 import numpy as np
 
 from tracegrad.ir.dims import DimLike, product
@@ -55,6 +57,9 @@ class Type:
     def __str__(self) -> str:
         dims = ",".join(map(str, self.shape))
         return f"{NAME_OF_DTYPE[self.dtype]}{'*' if self.weak else ''}[{dims}]"
+
+
+known_type = functools.lru_cache(maxsize=4096)(Type)  # equal types are one object, while they are in use
 
 
 def parse_type(text: str) -> Type:

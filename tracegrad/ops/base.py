@@ -13,7 +13,9 @@ from tracegrad.autograd.elementwise import straight_apply
 from tracegrad.errors import DTypeError, ShapeError
 from tracegrad.function import Operation
 from tracegrad.ir.dims import DimLike
+from tracegrad.ir.graph import NO_ATTRS
 from tracegrad.ir.types import Type
+from tracegrad.state import state
 
 _WEAK = {"b": bool, "i": int, "f": float, "c": complex}
 
@@ -65,6 +67,16 @@ def result_dtype(ufunc: np.ufunc, types: tuple[Type, ...]) -> np.dtype:
         ) from error
 
 
+def _general(cls: type[Operation], untraced: Callable[..., Any]) -> Callable[..., Any]:
+    """What takes operands of which one is a Tensor: recorded in a trace, else what `Operation.apply` does."""
+
+    def general(*args: Any) -> Any:
+        trace = state.trace
+        return untraced(*args) if trace is None else trace.apply(cls, args, NO_ATTRS)
+
+    return general
+
+
 class ElementwiseOperation(Operation):
     """One scalar function of all operands, which broadcast. `ufunc` gives values and dtypes."""
 
@@ -74,7 +86,7 @@ class ElementwiseOperation(Operation):
         super().__init_subclass__(**kwargs)
         if "ufunc" in vars(cls) and cls.apply.__func__ is Operation.apply.__func__:  # type: ignore[attr-defined]
             own = "forward" in vars(cls)
-            straight = straight_apply(cls, cls.forward if own else cls.ufunc, cls.apply)
+            straight = straight_apply(cls, cls.forward if own else cls.ufunc, _general(cls, cls.apply))
             if straight is not None:
                 cls.apply = staticmethod(straight)
 

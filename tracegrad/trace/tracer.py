@@ -6,7 +6,6 @@ So a trace costs little memory, yet behaves as the real forward run it stands fo
 
 from __future__ import annotations
 
-import itertools
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
@@ -18,8 +17,8 @@ from tracegrad.function import Operation, link
 from tracegrad.ir.dims import DimLike
 from tracegrad.ir.graph import NO_ATTRS, Graph, Location, Node, Var
 from tracegrad.ir.interpret import run_node
-from tracegrad.ir.sizes import Size, plain_attributes, values_now
-from tracegrad.ir.types import Type
+from tracegrad.ir.sizes import Size, active, plain_attributes, values_now
+from tracegrad.ir.types import Type, known_type
 from tracegrad.ops.constant import Constant
 from tracegrad.ops.hooked import with_hooks
 from tracegrad.ops.stop import StopGradient
@@ -28,6 +27,7 @@ from tracegrad.tensor import Tensor, check_array
 from tracegrad.trace.leaf_gradients import Live
 from tracegrad.trace.memory import Memory, refresh_view
 
+_new = tuple.__new__  # of Nodes, without their own
 _PYTHON_NUMBERS = (bool, int, float, complex)
 Captured = np.ndarray | Tensor | Live
 
@@ -54,7 +54,7 @@ class Trace:
         self.location: Location | None = None  # stands in for the user's line while an adjoint is derived
         self._capture_of: dict[int, Var] = {}
         self._constants: dict[tuple[type, Any], Var] = {}
-        self._names = itertools.count()
+        self._inferred: dict[tuple[Any, ...], tuple[Any, list[Type]]] = {}
         self.memory = Memory(self)
         self.activity_known = False  # whether `depends_on_differentiated` sees all there is to see
         self._needs: dict[Var, bool] = {}
@@ -81,8 +81,10 @@ class Trace:
             if meta is not None and meta.base is not None and meta.view_version != meta.version[0]:
                 refresh_view(value)
             return value._var
-        if type(value) in _PYTHON_NUMBERS:
-            return self._constant(np.asarray(value), (type(value), repr(value)), weak=True)
+        kind = type(value)
+        if kind in _PYTHON_NUMBERS:
+            key = kind, repr(value) if kind is complex else value or repr(value)  # by bits: 0.0 and -0.0 are two
+            return self._constants.get(key) or self._constant(np.asarray(value), key, weak=True)
         if isinstance(value, np.ndarray) and value.ndim:
             return self._capture(value)
         if isinstance(value, Size):
@@ -93,10 +95,10 @@ class Trace:
         return self._constant(array, (array.dtype.type, array.tobytes()), weak=False)
 
     def _constant(self, array: np.ndarray, key: tuple[type, Any], weak: bool) -> Var:
-        """0-d numbers: one node per distinct number; the key is by bits, so that 0.0 and -0.0 stay apart."""
+        """0-d numbers: one node per distinct number."""
         var = self._constants.get(key)
         if var is None:
-            var = Var(Type(array.dtype, (), weak))
+            var = Var(known_type(array.dtype, (), weak))
             self._record(Node(Constant, (), (var,), {"value": array, "weak": weak}, (), None))
             self._constants[key] = var
             self.values[var] = array.item() if weak else array
@@ -165,25 +167,52 @@ class Trace:
 
     def apply(self, op: type[Operation], args: tuple[Any, ...], attrs: Mapping[str, Any]) -> Any:
         """Record a built-in operation on Tensors, arrays and numbers."""
-        own = self.memory.own
-        args = tuple([own(a) if isinstance(a, Tensor) else a for a in args])
-        inputs = tuple(map(self.lift, args))
-        attrs = plain_attributes(attrs)
-        inferred = op.infer(*[v.type for v in inputs], **attrs)
+        inputs: list[Var] = []
+        types: list[Type] = []
+        tracked = False  # whether an operand has a history in this trace
+        for position, arg in enumerate(args):
+            if isinstance(arg, Tensor):
+                if arg._array is not None or arg._trace is not self:
+                    arg = self.memory.standin(arg)
+                    args = (*args[:position], arg, *args[position + 1 :])
+                var = arg._var if arg._meta is None else self.lift(arg)
+                tracked = tracked or arg._requires_grad or (arg._meta is not None and arg.requires_grad)
+            else:
+                var = self.lift(arg)
+            inputs.append(var)
+            types.append(var.type)
+        attrs = plain_attributes(attrs) if attrs else NO_ATTRS
+        inferred = self._infer(op, types, attrs)
         several = type(inferred) is tuple
-        outs = tuple(map(Var, inferred)) if several else (Var(inferred),)
-        self._record(Node(op, inputs, outs, attrs, (), self.location or user_location()))
+        outs = tuple(map(Var, inferred)) if several else (Var(inferred),)  # type: ignore[arg-type]
+        node = _new(Node, (op, tuple(inputs), outs, attrs, (), self.location or user_location()))
+        self.nodes.append(node)
+        for out in outs:
+            self.definitions[out] = node
         outputs = tuple([Tensor._traced(self, out) for out in outs])
         if not state.grad_enabled:
             outputs = tuple(
                 self.emit(StopGradient, (o._var,), (o._var.type,), NO_ATTRS, (), None)[0] if o._var.type.inexact else o
                 for o in outputs
             )
-        elif op.differentiable and any(isinstance(a, Tensor) and a.requires_grad for a in args):
+        elif tracked and op.differentiable:
             link(op, tuple(map(self._operand, args, inputs)), attrs, outputs)
         if op.put is not None and isinstance(args[0], Tensor):
             self.memory.note_view(op, args[0], attrs, outputs[0])
         return outputs if several else outputs[0]
+
+    def _infer(self, op: type[Operation], types: list[Type], attrs: Mapping[str, Any]) -> Type | tuple[Type, ...]:
+        """What an operation gives for operands of these types; types that come again are the same objects."""
+        if attrs:
+            inferred = op.infer(*types, **attrs)
+            return inferred if type(inferred) is tuple else _met(inferred)  # type: ignore[arg-type]
+        key = (op, *map(id, types))
+        found = self._inferred.get(key)
+        if found is None:
+            inferred = op.infer(*types)
+            inferred = tuple(map(_met, inferred)) if isinstance(inferred, tuple) else _met(inferred)
+            found = self._inferred[key] = inferred, types  # the types are kept, so that their ids are theirs
+        return found[0]
 
     def _operand(self, arg: Any, var: Var) -> Any:
         """What a backward inside the trace reads of an operand: of an array its value here, so that nothing freezes."""
@@ -277,6 +306,11 @@ class Trace:
                 captured.append(value)
         graph = Graph((*self.inputs, *kept), (*constants, *self.nodes), outputs, self.name)
         return with_hooks(graph, self.hooked), captured
+
+
+def _met(type: Type) -> Type:
+    """The same object for equal types. Sizes of the call at hand must not be compared for that."""
+    return known_type(type.dtype, type.shape, type.weak) if active.sizes is None else type
 
 
 def _is_ours_alone(value: np.ndarray) -> bool:
