@@ -4,10 +4,11 @@ import os
 import subprocess
 import sys
 import textwrap
+from types import SimpleNamespace
 
 import pytest
 
-from tracegrad.emit.pool import _openmp
+from tracegrad.emit.pool import _chosen_otherwise, _openmp, _processors
 
 SCRIPT = """
     import ctypes, sys
@@ -41,3 +42,30 @@ def test_the_pool_is_opened_without_numba_and_obeys_it():
         [sys.executable, "-c", textwrap.dedent(SCRIPT)], env=environment, capture_output=True, text=True
     )
     assert done.returncode == 0, done.stderr
+
+
+@pytest.mark.parametrize(
+    ("changes", "otherwise"),
+    [
+        ({}, False),
+        ({"NUMBA_NUM_THREADS": 1000}, True),
+        ({"THREADING_LAYER": "workqueue"}, True),
+        ({"THREADING_LAYER_PRIORITY": ["omp", "tbb", "workqueue"]}, True),
+        ({"_is_initialized": True}, True),
+    ],
+)
+def test_what_numba_was_told_in_this_process_counts(monkeypatch, tmp_path, changes, otherwise):
+    monkeypatch.chdir(tmp_path)
+    for name in [n for n in os.environ if n.startswith("NUMBA_")]:
+        monkeypatch.delenv(name)
+    settings = {
+        "NUMBA_NUM_THREADS": _processors(),
+        "THREADING_LAYER": "default",
+        "THREADING_LAYER_PRIORITY": ["tbb", "omp", "workqueue"],
+        "_is_initialized": False,
+        **changes,
+    }
+    parallel = SimpleNamespace(_is_initialized=settings.pop("_is_initialized"))
+    monkeypatch.setitem(sys.modules, "numba", SimpleNamespace(config=SimpleNamespace(**settings)))
+    monkeypatch.setitem(sys.modules, "numba.np.ufunc.parallel", parallel)
+    assert _chosen_otherwise() is otherwise

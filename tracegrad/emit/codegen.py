@@ -80,7 +80,9 @@ class Library:
     def __init__(self, code: bytes, optimised: ModuleRef | None = None):
         self.code, self._optimised = code, optimised
         with _lock:
-            self._engine = llvm.create_mcjit_compiler(llvm.parse_assembly(""), machine().target())
+            empty = llvm.parse_assembly("")
+            self._engine = llvm.create_mcjit_compiler(empty, machine().target())
+            self._engine.remove_module(empty)  # it would be compiled, at the price of a small program
             self._engine.add_object_file(llvm.ObjectFileRef.from_data(code))
             self._engine.finalize_object()
 

@@ -27,6 +27,7 @@ from tracegrad.emit.llvm import (
     load_word,
     maximum,
     minimum,
+    run_once,
     store_word,
     value_type,
 )
@@ -89,6 +90,7 @@ def _define_chunk(frame: Frame, transposed: tuple[bool, bool], dtype: np.dtype) 
     """`chunk(data, number)`: its rows of the result, or its columns where there are more of those."""
     kind = value_type(dtype)
     function = frame.unit.function("gemm_chunk", VOID, [POINTER, I64])
+    run_once(function)
     data, number = function.args
     b = ir.IRBuilder(function.append_basic_block("entry"))
     a, second, out = (load_word(b, data, position, POINTER) for position in range(3))

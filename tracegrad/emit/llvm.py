@@ -85,6 +85,13 @@ def declare(module: ir.Module, name: str, result: ir.Type, args: list[ir.Type]) 
     return found if found is not None else ir.Function(module, ir.FunctionType(result, args), name)
 
 
+def run_once(function: ir.Function) -> None:
+    """Leave the function as it is written: all of it together runs once per call of a program, or of a chunk, and that
+    takes long. Its code is not worth the time of LLVM's passes."""
+    function.attributes.add("noinline")
+    function.attributes.add("optnone")
+
+
 def function_pointer(builder: ir.IRBuilder, function: ir.Function) -> ir.Value:
     """The address of `function` as an opaque pointer."""
     return builder.bitcast(function, POINTER)
@@ -101,9 +108,10 @@ def call_pointer(builder: ir.IRBuilder, pointer: ir.Value, result: ir.Type, args
 @contextmanager
 def counted_loop(
     builder: ir.IRBuilder, begin: ir.Value, end: ir.Value, step: ir.Value | None = None, name: str = "i",
-    unroll: int = 1,
+    unroll: int = 1, few: bool = False,
 ) -> Iterator[ir.Value]:  # fmt: skip
-    """`for i in range(begin, end, step)` around what the with-block emits, which LLVM repeats `unroll` times."""
+    """`for i in range(begin, end, step)` around what the with-block emits, which LLVM repeats `unroll` times. A loop of
+    `few` iterations is not vectorised, which would only make more code."""
     head, body, done = (builder.append_basic_block(f"{name}.{part}") for part in ("head", "body", "done"))
     before = builder.block
     builder.branch(head)
@@ -117,13 +125,15 @@ def counted_loop(
     index.add_incoming(following, builder.block)
     back = builder.branch(head)
     if unroll > 1:
-        back.set_metadata("llvm.loop", _unrolled(builder.module, unroll))
+        back.set_metadata("llvm.loop", _identity(builder.module, "llvm.loop.unroll.count", ir.Constant(I32, unroll)))
+    elif few:
+        back.set_metadata("llvm.loop", _identity(builder.module, "llvm.loop.vectorize.enable", ir.Constant(I1, 0)))
     builder.position_at_end(done)
 
 
-def _unrolled(module: ir.Module, count: int) -> ir.MDValue:
-    """The identity of a loop, a node that contains itself, with how often LLVM is to repeat the body in it."""
-    request = module.add_metadata(["llvm.loop.unroll.count", ir.Constant(I32, count)])
+def _identity(module: ir.Module, name: str, value: ir.Constant) -> ir.MDValue:
+    """The identity of a loop, a node that contains itself, with what LLVM is told of the loop in it."""
+    request = module.add_metadata([name, value])
     identity = module.add_metadata([request, ir.Constant(I64, len(module.metadata))])
     identity.operands = (identity, request)
     return identity

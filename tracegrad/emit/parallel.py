@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import llvmlite.ir as ir
+import numpy as np
 
 from tracegrad.emit.captures import walk
 from tracegrad.emit.cost import cost
@@ -28,14 +29,16 @@ from tracegrad.emit.llvm import (
     maximum,
     memory_type,
     minimum,
+    run_once,
     store_word,
 )
 from tracegrad.emit.nests import Nest, emit_serial_nest, fill, same_kind, state_slot
 from tracegrad.emit.reductions import combine_values
 from tracegrad.ir.dims import DimLike, product
-from tracegrad.schedule.loops import Buffer, Loop, UpdateAt
+from tracegrad.schedule.loops import Buffer, Call, Check, Loop, UpdateAt
 
 MAX_CHUNKS = 16
+SHORT = 4096  # elements of an array per chunk that are added one by one, to keep the code small
 GRAIN = 150_000  # cost of the smallest chunk: some 15 µs, ten times what entering the pool takes
 
 
@@ -127,7 +130,8 @@ class _Chunks:
         self.fields = [*self.nest.arguments(), self.states, self.errors, self.size, self.extent, *partials]
         chunk = self._define_chunk()
         run_chunks(frame, chunk, self.fields, self.count)
-        stop_with_first_error(frame, self.errors, self.count)
+        if any(isinstance(s, (Check, Call)) for s in walk(self.loop.body)):
+            stop_with_first_error(frame, self.errors, self.count)
         self._combine(names, partials)
 
     def _define_chunk(self) -> ir.Function:
@@ -135,6 +139,7 @@ class _Chunks:
         unit, nest = self.frame.unit, self.nest
         body = nest.define()
         function = unit.function("chunk", VOID, [POINTER, I64])
+        run_once(function)
         data, number = function.args
         b = ir.IRBuilder(function.append_basic_block("entry"))
         values = [from_word(b, load_word(b, data, k), v.type) for k, v in enumerate(self.fields)]
@@ -188,19 +193,40 @@ class _Chunks:
 
     def _combine(self, names: Sequence[str], partials: Sequence[ir.Value]) -> None:
         frame, b = self.frame, self.frame.builder
+        for name in names:
+            frame.accumulators[name].flush()
         if names:
             with counted_loop(b, i64(0), self.count, name="chunk") as number:
                 for k, name in enumerate(names):
                     frame.accumulators[name].merge_state(self._state(b, self.states, number, k))
         for name, partial in zip(self.arrays, partials):
-            buffer, combine = frame.unit.buffers[name], self._combines()[name]
-            kind = memory_type(buffer.dtype)
-            with counted_loop(b, i64(1), self.count, name="chunk") as number:
-                mine = self._part(frame, name, partial, b.sub(number, i64(1)))
-                with counted_loop(b, i64(0), frame.sizes.value(product(buffer.shape)), name="k") as k:
-                    target = element(b, frame.pointer(name), k, kind)
-                    first, second = b.load(target, typ=kind), b.load(element(b, mine, k, kind), typ=kind)
-                    b.store(combine_values(b, combine, buffer.dtype, first, second), target)
+            buffer = frame.unit.buffers[name]
+            extent = product(buffer.shape)
+            short = isinstance(extent, int) and extent <= SHORT
+            merge = _define_merge(frame, self._combines()[name], buffer.dtype, short)
+            b.call(merge, [frame.pointer(name), partial, self.count, frame.sizes.value(extent)])
+
+
+def _define_merge(frame: Frame, combine: str, dtype: np.dtype, short: bool) -> ir.Function:
+    """`merge(target, partials, count, extent)`: combine `target` with the partial arrays of the chunks from 1 on."""
+    name = f"{frame.unit.stem}_merge_{combine}_{dtype}{'_short' if short else ''}"
+    found = frame.unit.module.globals.get(name)
+    if found is not None:
+        return found
+    function = ir.Function(frame.unit.module, ir.FunctionType(VOID, [POINTER, POINTER, I64, I64]), name)
+    function.linkage = "internal"
+    target, partials, count, extent = function.args
+    for argument in (target, partials):
+        argument.add_attribute("noalias")
+    b, kind = ir.IRBuilder(function.append_basic_block("entry")), memory_type(dtype)
+    with counted_loop(b, i64(1), count, name="chunk") as number:
+        mine = element(b, partials, b.mul(b.sub(number, i64(1)), extent), kind)
+        with counted_loop(b, i64(0), extent, name="k", few=short) as k:
+            where = element(b, target, k, kind)
+            first, second = b.load(where, typ=kind), b.load(element(b, mine, k, kind), typ=kind)
+            b.store(combine_values(b, combine, dtype, first, second), where)
+    b.ret_void()
+    return function
 
 
 def as_word(b: ir.IRBuilder, value: ir.Value) -> ir.Value:

@@ -1,4 +1,5 @@
-"""Numba's thread pool, opened without Numba where possible: importing Numba takes longer than compiling a program.
+"""Numba's thread pool, opened without Numba where possible: importing Numba takes longer than compiling a program,
+and what it does besides, for processes of `multiprocessing`, takes as long as a small program.
 
 The pool is a C extension of its own (one for each of Numba's threading layers), whose state belongs to the process and
 not to the module. Numba finds it open if it is imported later, and `numba.set_num_threads` rules our loops as well.
@@ -19,6 +20,7 @@ _FOLDER = "np/ufunc"
 # What Numba reads its choice of a pool from.
 _SETTINGS = ("NUMBA_THREADING_LAYER", "NUMBA_THREADING_LAYER_PRIORITY", "NUMBA_NUM_THREADS")
 _SETTINGS_FILE = ".numba_config.yaml"
+_PRIORITY = ["tbb", "omp", "workqueue"]  # of pools, unless somebody changes it
 
 
 class Pool(NamedTuple):
@@ -30,12 +32,23 @@ class Pool(NamedTuple):
 
 def open_pool() -> Pool | None:
     """The pool Numba would choose; None if there is none that several threads may enter at once."""
-    chosen = "numba" in sys.modules or any(s in os.environ for s in _SETTINGS) or os.path.exists(_SETTINGS_FILE)
-    library = None if chosen else _openmp()
+    library = None if _chosen_otherwise() else _openmp()
     if library is None:
         return _by_numba()
     ctypes.CFUNCTYPE(None, ctypes.c_int)(library.launch_threads)(_processors())
     return Pool(library.parallel_for, library.get_num_threads)
+
+
+def _chosen_otherwise() -> bool:
+    """Whether Numba has opened a pool, or was told which one to open."""
+    numba = sys.modules.get("numba")
+    if numba is not None:
+        config, parallel = numba.config, sys.modules.get("numba.np.ufunc.parallel")
+        if getattr(parallel, "_is_initialized", True) or config.NUMBA_NUM_THREADS != _processors():
+            return True
+        if config.THREADING_LAYER != "default" or config.THREADING_LAYER_PRIORITY != _PRIORITY:
+            return True
+    return any(s in os.environ for s in _SETTINGS) or os.path.exists(_SETTINGS_FILE)
 
 
 def _by_numba() -> Pool | None:

@@ -23,15 +23,16 @@ from tracegrad.emit.llvm import (
     declare,
     i64,
     load_word,
+    run_once,
     store_word,
 )
 from tracegrad.emit.memory import acquire, place_constants
 from tracegrad.emit.nests import emit_statement
-from tracegrad.emit.parallel import emit_nest
+from tracegrad.emit.parallel import emit_nest, may_be_parallel
 from tracegrad.emit.reductions import plan_sums
 from tracegrad.emit.wrapper import derived_dims
 from tracegrad.ir.dims import DimLike
-from tracegrad.schedule.loops import Buffer, Call, Loop, LoopProgram
+from tracegrad.schedule.loops import Buffer, Call, Declare, Fill, Let, Loop, LoopProgram, Store, Update
 
 SHORT = 20_000  # of the units of `cost`: runs below keep the GIL
 
@@ -108,6 +109,17 @@ def _define_run(unit: Unit) -> None:
     if block is not None:
         b.call(declare(unit.module, "tg_release", VOID, [POINTER, POINTER]), [context, block])
     b.ret(b.load(frame.status, typ=I64))
+    if _works_elsewhere(program):
+        run_once(function)
+
+
+def _works_elsewhere(program: LoopProgram) -> bool:
+    """Whether a run takes long, and all but a little of it in other functions than the program's own."""
+    buffers = {b.name: b for b in program.buffers}
+    plain = (Let, Store, Declare, Update, Fill, Loop)
+    return all(isinstance(s, plain) or (isinstance(s, Call) and s.kernel == "matmul") for s in program.body) and any(
+        isinstance(s, Loop) and may_be_parallel(s, buffers) for s in program.body
+    )
 
 
 def _point_to_arguments(frame: Frame, buffers: ir.Value) -> None:

@@ -31,13 +31,19 @@ def emit_loop(frame: Frame, loop: Loop, body: Callable[[], None], begin: ir.Valu
         _split(frame, loop, body, begin, end, segments)
 
 
-def _run(frame: Frame, loop: Loop, body: Callable[[], None], begin: ir.Value, end: ir.Value) -> None:
-    """The loop over one range, in strips at whose ends the sums in it finish a block."""
+def _run(frame: Frame, loop: Loop, body: Callable[[], None], begin: ir.Value, end: ir.Value, few: bool = False) -> None:
+    """The loop over one range, in strips at whose ends the sums in it finish a block; without strips if it is of few
+    iterations."""
     b = frame.builder
     strip = frame.unit.sums.strips.get(id(loop))
     flushed = [frame.accumulators[n] for n in frame.unit.sums.flushes.get(id(loop), ()) if n in frame.accumulators]
     if strip is None or strip == 1:
-        _iterate(frame, loop, body, begin, end, flushed)
+        _iterate(frame, loop, body, begin, end, flushed, few)
+        return
+    if few:
+        _iterate(frame, loop, body, begin, end, [], few)
+        for accumulator in flushed:
+            accumulator.flush()
         return
     with counted_loop(b, begin, end, i64(strip), f"{loop.var}.strip") as first:
         last = minimum(b, b.add(first, i64(strip), flags=("nsw",)), end)
@@ -46,8 +52,10 @@ def _run(frame: Frame, loop: Loop, body: Callable[[], None], begin: ir.Value, en
             accumulator.flush()
 
 
-def _iterate(frame: Frame, loop: Loop, body: Callable[[], None], begin: ir.Value, end: ir.Value, flushed: list) -> None:
-    with counted_loop(frame.builder, begin, end, name=loop.var) as index, frame.scope():
+def _iterate(
+    frame: Frame, loop: Loop, body: Callable[[], None], begin: ir.Value, end: ir.Value, flushed: list, few: bool = False
+) -> None:
+    with counted_loop(frame.builder, begin, end, name=loop.var, few=few) as index, frame.scope():
         frame.variables[loop.var] = index
         body()
         for accumulator in flushed:
@@ -77,20 +85,24 @@ def _split(
         spans.append((start, stop))
         cursor = stop
     ordered = ordered_effects(loop.body)
+    # Points that do not move with other loops were put together because they are near each other, or near the ends.
+    few = not any(point.terms for segment in segments for point in (*segment.lower, *segment.upper))
     if not ordered:
-        _gaps(frame, loop, body, begin, end, spans)
+        _gaps(frame, loop, body, begin, end, spans, few)
     cursor = begin
     for segment, (start, stop) in zip(segments, spans):
         if ordered:
-            _edge(frame, loop, body, cursor, start)
+            _edge(frame, loop, body, cursor, start, few)
         with frame.scope(segment.known):
             _run(frame, loop, body, start, stop)
         cursor = stop
     if ordered:
-        _edge(frame, loop, body, cursor, end)
+        _edge(frame, loop, body, cursor, end, few)
 
 
-def _gaps(frame: Frame, loop: Loop, body: Callable[[], None], begin: ir.Value, end: ir.Value, spans: list) -> None:
+def _gaps(
+    frame: Frame, loop: Loop, body: Callable[[], None], begin: ir.Value, end: ir.Value, spans: list, few: bool
+) -> None:
     b = frame.builder
     count = b.sub(end, begin)
     for start, stop in spans:
@@ -104,14 +116,14 @@ def _gaps(frame: Frame, loop: Loop, body: Callable[[], None], begin: ir.Value, e
         frame.variables[loop.var] = index
         body()
 
-    _edge(frame, loop, shifted, i64(0), count)
+    _edge(frame, loop, shifted, i64(0), count, few)
 
 
-def _edge(frame: Frame, loop: Loop, body: Callable[[], None], begin: ir.Value, end: ir.Value) -> None:
-    """A few iterations with predicates; loops inside are not split again, to keep the code small."""
+def _edge(frame: Frame, loop: Loop, body: Callable[[], None], begin: ir.Value, end: ir.Value, few: bool) -> None:
+    """Iterations with predicates, mostly few; loops inside are not split again, to keep the code small."""
     with frame.scope():
         frame.splitting = False
-        _run(frame, loop, body, begin, end)
+        _run(frame, loop, body, begin, end, few)
 
 
 def ordered_effects(body: tuple[Stmt, ...]) -> bool:

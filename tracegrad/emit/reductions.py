@@ -150,12 +150,11 @@ class Accumulator:
             b.store(load_word(b, state, 1, F64), self._error)
 
     def merge_state(self, state: ir.Value) -> None:
-        """Combine with another accumulator's state."""
+        """Combine with another accumulator's state. No block may be open: `flush` first."""
         b = self.builder
         if self._total is None:
             self.update(b.load(state, typ=self.type))
             return
-        self.flush()
         self._add(load_word(b, state, 0, F64))
         if self._error is not None:
             error = b.load(self._error, typ=F64)
