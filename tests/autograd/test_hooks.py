@@ -126,6 +126,22 @@ def test_anomaly_mode_finds_nan_and_shows_the_forward_call():
             (y * 2).sum().backward()
 
 
+def test_anomaly_mode_names_the_line_inside_a_compiled_function():
+    @tg.jit
+    def compiled(x):
+        y = x * 2
+        return np.sqrt(y).sum()  # the culprit
+
+    with tg.autograd.detect_anomaly():
+        y = compiled(leaf([-1.0]))
+        message = r"in the compiled function compiled the first NaN comes from `sqrt` at .*test_hooks.py:\d+"
+        with (
+            pytest.warns(UserWarning, match="Error detected in GraphBackward"),
+            pytest.raises(RuntimeError, match=message),
+        ):
+            y.backward()
+
+
 def test_anomaly_mode_shows_the_forward_call_of_any_failure():
     class Fails(tg.Function):
         @staticmethod

@@ -166,6 +166,11 @@ def squared(x):
     return np.sum(x**2)
 
 
+@tg.hessian
+def curvature(x):
+    return np.sum(x**3)
+
+
 class Scaled:
     def __init__(self, weight):
         self.weight, self.total = weight, tg.jit(self.by_weight)
@@ -178,6 +183,9 @@ def test_pickling_and_copying():
     assert pickle.loads(pickle.dumps(doubled)) is doubled is copy.deepcopy(doubled)
     gradient, x = tg.grad(squared), np.ones(2)
     assert gradient(x).tolist() == [2, 2] == pickle.loads(pickle.dumps(gradient))(x).tolist()
+    assert pickle.loads(pickle.dumps(curvature)) is curvature
+    other = pickle.loads(pickle.dumps(tg.jacfwd(squared, has_aux=False)))
+    assert other(x).tolist() == [2, 2] and curvature(x).tolist() == [[6, 0], [0, 6]]
     one = Scaled(x)
     assert one.total(x) == 2
     for other in (copy.deepcopy(one), pickle.loads(pickle.dumps(one))):

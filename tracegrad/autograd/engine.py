@@ -289,7 +289,7 @@ def _run_watched(node: BackwardNode, cotangents: tuple[Any, ...]) -> tuple[Any, 
             array = g._array if isinstance(g, Tensor) else g
             if array is not None and array.dtype.kind in "fc" and np.isnan(array).any():
                 warn_of_forward(node)
-                raise nan_found(node, position)
+                raise nan_found(node, position, node._origin_of_nan(cotangents))
     return grads
 
 

@@ -90,9 +90,9 @@ def warn_of_forward(node: BackwardNode) -> None:
     warnings.warn(f"Error detected in {node.name()}.{text}", UserWarning, stacklevel=2)
 
 
-def nan_found(node: BackwardNode, position: int) -> AutogradError:
+def nan_found(node: BackwardNode, position: int, origin: str) -> AutogradError:
     return AutogradError(
-        f"Function {node.name()!r} returned nan values in its {position}th output",
+        f"Function {node.name()!r} returned nan values in its {position}th output{origin}",
         fix="the warning above shows the forward call; look for 0/0, inf-inf or a domain error there",
     )
 

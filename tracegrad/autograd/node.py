@@ -72,6 +72,10 @@ class BackwardNode:
         """One cotangent per edge for those of the outputs; the engine sums and casts them to the inputs' types."""
         raise NotImplementedError
 
+    def _origin_of_nan(self, cotangents: tuple[Tensor | None, ...]) -> str:
+        """Where inside the node a NaN came up, for a node that knows more than its name."""
+        return ""
+
     def _release(self) -> None:
         """Drop what was saved for backward."""
 

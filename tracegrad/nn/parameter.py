@@ -5,6 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from tracegrad.autograd.printing import tensor_repr
+from tracegrad.errors import UnsupportedError
+from tracegrad.state import state
 from tracegrad.tensor import Tensor
 
 
@@ -14,6 +16,11 @@ class Parameter(Tensor):
     __slots__ = ()
 
     def __new__(cls, data: Any = None, requires_grad: bool = True) -> Parameter:
+        if state.trace is not None:
+            raise UnsupportedError(
+                "a layer or Parameter is made inside a traced function: it would be drawn anew in each call",
+                fix="make it once, outside, and pass it to the function or use it from there",
+            )
         if data is None:
             data = Tensor([])
         source = data if isinstance(data, Tensor) else Tensor(data)

@@ -11,7 +11,7 @@ from tracegrad.autograd.node import BackwardNode, edge_of
 from tracegrad.errors import AutogradError, ShapeError, TracegradError
 from tracegrad.ir.dims import Dim, symbol
 from tracegrad.ir.graph import Graph, Node, Var
-from tracegrad.ir.interpret import bind
+from tracegrad.ir.interpret import bind, run_node
 from tracegrad.ir.sizes import LEAST, Sizes
 from tracegrad.ir.symbols import dims_of, symbols_given, symbols_used, with_sizes
 from tracegrad.ir.types import Type
@@ -20,7 +20,7 @@ from tracegrad.ops.creation import dimension
 from tracegrad.ops.shape import BroadcastTo
 from tracegrad.passes.adjoint import active_values, adjoint_and_arrivals
 from tracegrad.passes.purity import is_pure
-from tracegrad.state import state
+from tracegrad.state import setting, state
 from tracegrad.tensor import Tensor
 from tracegrad.transforms.program import Program
 
@@ -147,11 +147,7 @@ class GraphBackward(BackwardNode):
                 fix="pass retain_graph=True to the first backward() or autograd.grad()",
             )
         self._check_versions()
-        derivative = self.derivative
-        seeds = []
-        for position in derivative.seeds:
-            g = cotangents[position]
-            seeds.append(Tensor._wrap(np.zeros(*self._outs[position])) if g is None else g)
+        derivative, seeds = self.derivative, self._seeds(cotangents)
         if state.grad_enabled:
             grads = derivative.differentiable_backward(self.inputs, seeds)
         else:
@@ -161,6 +157,19 @@ class GraphBackward(BackwardNode):
             if depends:
                 result[position] = g
         return tuple(result)
+
+    def _seeds(self, cotangents: tuple[Tensor | None, ...]) -> list[Tensor]:
+        """The cotangents the backward program takes, zeros in place of missing ones."""
+        given = ((position, cotangents[position]) for position in self.derivative.seeds)
+        return [Tensor._wrap(np.zeros(*self._outs[position])) if g is None else g for position, g in given]
+
+    def _origin_of_nan(self, cotangents: tuple[Tensor | None, ...]) -> str:
+        joint = self.derivative.joint
+        found = first_nan(joint, list(map(_array, (*self.inputs, *self._seeds(cotangents)))))
+        if found is None:
+            return f", in the compiled function {joint.name}"
+        place = "" if found.location is None else f" at {found.location}"
+        return f"; in the compiled function {joint.name} the first NaN comes from `{found.name}`{place}"
 
     def _check_versions(self) -> None:
         """Raise AutogradError where what backward reads was modified: what it saved, with create_graph all inputs."""
@@ -177,6 +186,21 @@ class GraphBackward(BackwardNode):
         if self.residuals:  # where nothing was saved, backward may run again
             self.released = True
             self.inputs = self.residuals = ()
+
+
+def first_nan(graph: Graph, args: Sequence[Any]) -> Node | None:
+    """The first node that computes a NaN, when the graph is interpreted. None also where it calls users' code, which
+    is not run once more."""
+    if not all(map(is_pure, graph.nodes)) or any(x is None for x in args):
+        return None
+    sizes, values = bind(graph, args), dict(zip(graph.inputs, args, strict=True))
+    with np.errstate(all="ignore"), setting(trace=None):
+        for node in graph.nodes:
+            results = run_node(node, [values[v] for v in node.inputs], sizes)
+            if any(v.type.inexact and np.isnan(r).any() for v, r in zip(node.outputs, results, strict=True)):
+                return node
+            values.update(zip(node.outputs, results, strict=True))
+    return None
 
 
 def _array(value: Any) -> Any:

@@ -20,11 +20,29 @@ from tracegrad.transforms.compiled import CompiledFunction
 from tracegrad.transforms.forward import JvpFunction, fitted_tangents, jvp
 from tracegrad.transforms.gradient import GradientFunction
 from tracegrad.transforms.pullback import VjpFunction
-from tracegrad.transforms.signature import leaf_type
+from tracegrad.transforms.signature import FIRST_IS_SELF, is_data, leaf_type
 from tracegrad.transforms.transformed import of_function
 from tracegrad.transforms.vectorize import BatchedFunction
 
 Argnums = int | Sequence[int]
+
+
+class JacobianFunction(CompiledFunction):
+    """What jacrev, jacfwd and hessian return; pickled by its name, or by the call that made it."""
+
+    def __init__(
+        self, make: Callable[..., Any], fun: Callable[..., Any], argnums: Argnums, has_aux: bool,
+        function: Callable[..., Any],
+    ):  # fmt: skip
+        super().__init__(function)
+        self.made = make, (fun, argnums, has_aux)
+        for name in ("__module__", "__qualname__"):
+            if hasattr(fun, name):
+                setattr(self, name, getattr(fun, name))
+
+    def __reduce_ex__(self, protocol: Any) -> Any:
+        by_name = super().__reduce_ex__(protocol)
+        return by_name if isinstance(by_name, str) else self.made
 
 
 def jacrev(fun: Callable[..., Any] | None = None, argnums: Argnums = 0, has_aux: bool = False) -> Any:
@@ -39,14 +57,14 @@ def jacrev(fun: Callable[..., Any] | None = None, argnums: Argnums = 0, has_aux:
     """
     if fun is None:
         return functools.partial(jacrev, argnums=argnums, has_aux=has_aux)
-    return CompiledFunction(_named(_reverse(fun, argnums, has_aux), fun, "jacrev"))
+    return JacobianFunction(jacrev, fun, argnums, has_aux, _named(_reverse(fun, argnums, has_aux), fun, "jacrev"))
 
 
 def jacfwd(fun: Callable[..., Any] | None = None, argnums: Argnums = 0, has_aux: bool = False) -> Any:
     """The same as `jacrev` by forward mode, one column per element of the arguments: better for few of them."""
     if fun is None:
         return functools.partial(jacfwd, argnums=argnums, has_aux=has_aux)
-    return CompiledFunction(_named(_forward(fun, argnums, has_aux), fun, "jacfwd"))
+    return JacobianFunction(jacfwd, fun, argnums, has_aux, _named(_forward(fun, argnums, has_aux), fun, "jacfwd"))
 
 
 jacobian = jacrev
@@ -57,7 +75,7 @@ def hessian(fun: Callable[..., Any] | None = None, argnums: Argnums = 0, has_aux
     if fun is None:
         return functools.partial(hessian, argnums=argnums, has_aux=has_aux)
     outer = _forward(_reverse(fun, argnums, has_aux), argnums, has_aux)
-    return CompiledFunction(_named(outer, fun, "hessian"))
+    return JacobianFunction(hessian, fun, argnums, has_aux, _named(outer, fun, "hessian"))
 
 
 def hvp(fun: Callable[..., Any], primals: Sequence[Any], tangents: Sequence[Any], has_aux: bool = False) -> Any:
@@ -111,7 +129,8 @@ def _leaves_of(value: Any, what: str) -> tuple[list[Any], Any]:
         if isinstance(leaf, (float, complex)) or (hasattr(leaf, "dtype") and leaf.dtype.kind in "fc"):
             continue
         found = f"dtype {leaf.dtype}" if hasattr(leaf, "dtype") else f"type {type(leaf).__name__}"
-        raise DTypeError(f"a Jacobian of {what} of {found} makes no sense", fix="convert it to float")
+        fix = "convert it to float" if what != "an argument" or is_data(leaf) else FIRST_IS_SELF
+        raise DTypeError(f"a Jacobian of {what} of {found} makes no sense", fix=fix)
     return leaves, spec
 
 

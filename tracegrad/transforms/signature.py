@@ -121,6 +121,14 @@ def differentiated_leaves(spec: Any, args: tuple[Any, ...], argnums: tuple[int, 
     return positions
 
 
+FIRST_IS_SELF = "if it is the self of a method, pass argnums=1 to the decorator; else pass arrays or floats"
+
+
+def is_data(leaf: Any) -> bool:
+    """Whether a leaf is an array, or of a type that comes with Python; others may be the `self` of a method."""
+    return hasattr(leaf, "dtype") or type(leaf).__module__ == "builtins"
+
+
 def _check_differentiable(leaf: Any, argnum: int) -> None:
     dtype = getattr(leaf, "dtype", None)
     number = isinstance(leaf, (int, float, complex))
@@ -135,5 +143,5 @@ def _check_differentiable(leaf: Any, argnum: int) -> None:
         )
     raise DTypeError(
         f"the gradient with respect to argument {argnum} makes no sense: it holds a value of {what}",
-        fix="pass arrays or floats, or leave the argument out of argnums",
+        fix="pass arrays or floats, or leave the argument out of argnums" if argnum or is_data(leaf) else FIRST_IS_SELF,
     )

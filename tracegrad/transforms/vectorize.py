@@ -20,7 +20,7 @@ from tracegrad.state import setting, state
 from tracegrad.tensor import Tensor
 from tracegrad.trace.tracer import Trace
 from tracegrad.transforms.record import Output, Recording, call_user, definition_of, record
-from tracegrad.transforms.signature import Call, read_call
+from tracegrad.transforms.signature import Call, is_data, read_call
 from tracegrad.transforms.transformed import TransformedFunction
 
 
@@ -89,7 +89,8 @@ def axes_of(in_axes: Any, args: tuple[Any, ...], kwargs: dict[str, Any], call: C
             what = f"an array of {ndim} dimensions" if hasattr(leaf, "ndim") else f"a {type(leaf).__name__}"
             raise ArgumentError(
                 f"in_axes maps axis {axis} of {what}, which does not have it",
-                fix="pass None in in_axes for arguments that are the same for all rows",
+                fix="pass None in in_axes for arguments that are the same for all rows"
+                + ("" if is_data(leaf) else ", such as the self of a method: in_axes=(None, 0)"),
             )
         axes[position] = axis % ndim
     return axes
