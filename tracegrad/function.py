@@ -18,7 +18,7 @@ from tracegrad.autograd.views import mark_inference, note_view
 from tracegrad.errors import ArgumentError, AutogradError, BackwardNotImplementedError
 from tracegrad.ir.lowering import Lowering
 from tracegrad.ir.types import Type
-from tracegrad.state import state
+from tracegrad.state import aside, state
 from tracegrad.tensor import Tensor, plain_array
 
 if TYPE_CHECKING:
@@ -145,9 +145,10 @@ class Operation(Function):
     @classmethod
     def apply(cls, *args: Any, **attrs: Any) -> Any:
         """Tensors (or arrays and numbers) in; a Tensor out if any argument is one, else an ndarray."""
-        trace = state.trace
-        if trace is not None:
-            return cls.traced_apply(trace, args, attrs)
+        if aside:
+            trace = state.trace
+            if trace is not None:
+                return cls.traced_apply(trace, args, attrs)
         tensors = needs_grad = False
         arrays = []
         for arg in args:
@@ -164,7 +165,7 @@ class Operation(Function):
         result = cls.forward(*arrays, **attrs)
         if not tensors:
             return result
-        record = needs_grad and state.grad_enabled and cls.differentiable
+        record = needs_grad and cls.differentiable and (not aside or state.grad_enabled)
         if type(result) is tuple:
             outputs = tuple([Tensor._wrap(np.asarray(r)) for r in result])
         else:
@@ -172,7 +173,8 @@ class Operation(Function):
         if record:
             link(cls, args, attrs, outputs)
         for out in outputs:
-            if out._array.base is not None or any(out._array is a for a in arrays):
+            array = out._array
+            if array.base is not None or id(array) in map(id, arrays):
                 note_view(cls, args, attrs, outputs, out)
         if modes.special:
             if state.dual is not None:
@@ -200,8 +202,8 @@ def outlived() -> ArgumentError:
 def link(op: type[Operation], args: tuple[Any, ...], attrs: Mapping[str, Any], outputs: tuple[Tensor, ...]) -> None:
     """Give the outputs that can have a gradient a backward node of `op`."""
     node = op.node_class.link(args, attrs, outputs)
-    for position, out in enumerate(outputs):
-        if out.dtype.kind in "fc":
+    for position, (out, (_, dtype)) in enumerate(zip(outputs, node._outs, strict=True)):
+        if dtype.kind in "fc":
             out._requires_grad, out._grad_fn, out._output_nr = True, node, position
 
 

@@ -12,6 +12,9 @@ if TYPE_CHECKING:
     from tracegrad.trace.tracer import Trace
 
 
+_set = threading.local.__setattr__
+
+
 class State(threading.local):
     """`trace` records every Function while it is not None; `eager` makes decorated functions run undecorated, and
     `differentiating` says that one of them is running eagerly for its gradient."""
@@ -31,10 +34,12 @@ class State(threading.local):
         self.thread = _Thread()
 
     def __setattr__(self, name: str, value: Any) -> None:
-        super().__setattr__(name, value)
-        if name in ("trace", "grad_enabled"):
-            note = aside.add if self.trace is not None or not self.grad_enabled else aside.discard
-            note(id(self.thread))
+        _set(self, name, value)
+        if name == "grad_enabled" or name == "trace":
+            if self.grad_enabled and self.trace is None:
+                aside.discard(id(self.thread))
+            else:
+                aside.add(id(self.thread))
 
 
 class _Thread:

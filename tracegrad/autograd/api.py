@@ -161,6 +161,12 @@ def seeds_for(outputs: Sequence[Tensor], cotangents: Sequence[Any], create_graph
     seeds = []
     for i, (output, g) in enumerate(zip(outputs, cotangents, strict=True)):
         if g is None:
+            array = output._array
+            if array is not None and array.size == 1 and array.dtype.kind == "f":
+                seed = np.empty(array.shape, array.dtype)
+                seed.fill(1)
+                seeds.append(Tensor._wrap(seed))
+                continue
             if output.requires_grad and output.size != 1:
                 raise NonScalarError(
                     f"grad can be implicitly created only for scalar outputs; this one has shape {output.shape}",

@@ -143,13 +143,14 @@ class OperationNode(BackwardNode):
         self._hooks = None
         self.attrs = attrs
         self.operands = operands
-        self._outs = tuple([(o.shape, o.dtype) for o in outputs])
-        self.saved = tuple([inputs[i] for i in plan.positions])
-        self.versions = versions_of(self.saved)
+        self._outs = tuple([(o.shape, o.dtype) if (a := o._array) is None else (a.shape, a.dtype) for o in outputs])
+        self.saved = tuple([inputs[i] for i in plan.positions]) if plan.positions else ()
+        self.versions = None
         self.output = outputs[0]._array if plan.keep_output else None
         self.counter = None
         self.inputs = plan.nothing
         if self.saved:
+            self.versions = versions_of(self.saved)
             arrays = [x._array if isinstance(x, Tensor) else x for x in self.saved]
             self.inputs = None if any(x is None for x in arrays) else plan.placed(arrays)
         if modes.special or (plan.keep_output and self.output is None):

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from tracegrad.autograd.api import backward as _run_backward
 from tracegrad.autograd.hooks import HookTable, RemovableHandle
 from tracegrad.autograd.views import alias
 from tracegrad.errors import ArgumentError, AutogradError, DTypeError, UnsupportedError
@@ -19,9 +20,7 @@ def backward(
     self: Tensor, gradient: Any = None, retain_graph: bool | None = None, create_graph: bool = False, inputs: Any = None
 ) -> None:
     """Add the gradients of this Tensor to the `.grad` of the leaves; see `tracegrad.autograd.backward`."""
-    from tracegrad.autograd.api import backward as run
-
-    run(self, None if gradient is None else (gradient,), retain_graph, create_graph, inputs)
+    _run_backward(self, None if gradient is None else (gradient,), retain_graph, create_graph, inputs)
 
 
 def _get_grad(self: Tensor) -> Tensor | None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import builtins
 import functools
+import math
 from typing import Any
 
 import numpy as np
@@ -18,8 +19,11 @@ from tracegrad.ops.base import normalize_axes
 from tracegrad.ops.casting import astype, number_dtype
 from tracegrad.ops.operands import operand
 from tracegrad.ops.shape import broadcast_to, expand_dims
+from tracegrad.state import state
 
 Axes = tuple[int, ...]
+
+_SMALL = 4096  # up to so many elements a copy costs less than a view by np.broadcast_to
 
 
 class ReductionOperation(Operation):
@@ -33,6 +37,14 @@ class ReductionOperation(Operation):
 
 def restore_axes(g: Any, shape: tuple[Any, ...], axis: Axes, keepdims: bool) -> Any:
     """The cotangent of a reduction spread over the axes it had removed."""
+    if type(g) is np.ndarray and state.trace is None:
+        if not keepdims:
+            g = g.reshape([1 if i in axis else d for i, d in enumerate(shape)])
+        if math.prod(shape) > _SMALL:
+            return np.broadcast_to(g, shape)
+        spread = np.empty(shape, g.dtype)
+        spread[...] = g
+        return spread
     return broadcast_to(g if keepdims else expand_dims(g, axis), shape)
 
 
@@ -51,7 +63,7 @@ class Sum(_Accumulation):
 
     @staticmethod
     def forward(x: np.ndarray, *, axis: Axes, keepdims: bool, dtype: np.dtype) -> np.ndarray:
-        return np.sum(x, axis=axis, keepdims=keepdims, dtype=dtype)
+        return np.add.reduce(x, axis=axis, keepdims=keepdims, dtype=dtype)
 
     @staticmethod
     def backward(ctx: Any, g: Any) -> tuple[Any]:
@@ -213,11 +225,13 @@ def accumulation_dtype(dtype: np.dtype) -> np.dtype:
 
 
 def _accumulate(op: type[_Accumulation], x: Any, axis: Any, dtype: Any, keepdims: Any, initial: Any, where: Any) -> Any:
+    x = operand(x)
+    dtype = accumulation_dtype(x.dtype) if dtype is None else number_dtype(dtype)
+    if not given(where) and not given(initial):
+        return op.apply(x, axis=normalize_axes(axis, x.ndim), keepdims=keep(keepdims), dtype=dtype)
     from tracegrad.ops import arithmetic, select
 
     join, neutral = (arithmetic.add, 0) if op is Sum else (arithmetic.multiply, 1)
-    x = operand(x)
-    dtype = accumulation_dtype(x.dtype) if dtype is None else number_dtype(dtype)
     if given(where) and where is not True:
         x = select.Where.apply(select.as_condition(where), x, neutral)
     result = op.apply(x, axis=normalize_axes(axis, x.ndim), keepdims=keep(keepdims), dtype=dtype)
