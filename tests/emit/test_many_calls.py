@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import llvmlite.binding
 import numpy as np
 import pytest
 
@@ -26,6 +27,17 @@ def test_bits_do_not_depend_on_how_a_function_is_called(dtype, monkeypatch):
     integers = np.int64 if dtype is np.float64 else np.int32
     for other in found[1:]:
         np.testing.assert_array_equal(found[0].view(integers), other.view(integers))
+
+
+@pytest.mark.parametrize("f", [lambda x: 2.0**x, lambda x: np.hypot(x, 0.3)], ids=["power", "hypot"])
+def test_an_argument_that_is_the_same_in_all_calls_stays_one(f, monkeypatch):
+    """A scalar function that has lost an argument no longer fits its variants, and LLVM aborts where it vectorises."""
+    monkeypatch.setenv("TRACEGRAD_CACHE", "0")
+    compiled = tg.jit(lambda x: [np.sum(f(x * i)) for i in range(14)])
+    np.testing.assert_allclose(compiled(X[:3]), [np.sum(f(X[:3] * i)) for i in range(14)])
+    text = compiled.show("llvm")
+    assert "_apart(" in text
+    llvmlite.binding.parse_assembly(text).verify()
 
 
 def test_calls_vectorise_and_are_not_copied(monkeypatch):

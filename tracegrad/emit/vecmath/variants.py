@@ -32,7 +32,7 @@ def declare_variants(call: ir.CallInstr, symbol: str, arity: int, lanes: Sequenc
 
 
 def keep(module: ir.Module, functions: Sequence[ir.Function]) -> None:
-    """Lists the functions in llvm.compiler.used: nothing calls the variants before the vectoriser does."""
+    """Lists the functions in llvm.compiler.used: nothing calls variants before the vectoriser does."""
     pointer = ir.PointerType()
     entries = [ir.Constant(pointer, function.get_reference()) for function in functions]
     table = module.globals.get(USED)
@@ -67,7 +67,8 @@ def with_variants(module: ir.Module, symbol: str, inlined: ir.Function, kind: ir
         variant = pure_function(module, f"{symbol}_v{lanes}", ir.VectorType(kind, lanes), arity)
         _loop_over_lanes(variant, inlined, kind, lanes)
         variants.append(variant)
-    keep(module, variants)
+    # The scalar one too: LLVM must not drop an argument that is the same constant in all calls, which the variants keep.
+    keep(module, [scalar, *variants])
     return scalar
 
 
