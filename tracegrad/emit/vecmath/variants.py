@@ -67,7 +67,7 @@ def with_variants(module: ir.Module, symbol: str, inlined: ir.Function, kind: ir
         variant = pure_function(module, f"{symbol}_v{lanes}", ir.VectorType(kind, lanes), arity)
         _loop_over_lanes(variant, inlined, kind, lanes)
         variants.append(variant)
-    # The scalar one too: LLVM must not drop an argument that is the same constant in all calls, which the variants keep.
+    # The scalar one too: LLVM must not drop an argument that is the same in all calls, as the variants keep it.
     keep(module, [scalar, *variants])
     return scalar
 
