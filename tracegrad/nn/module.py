@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from collections import OrderedDict, namedtuple
+from collections import OrderedDict
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
@@ -12,20 +12,10 @@ import numpy as np
 from tracegrad.autograd.hooks import HookTable, RemovableHandle
 from tracegrad.errors import ModuleAttributeError, ModuleNameError, ModuleStateError, ModuleTypeError
 from tracegrad.nn.calling import call_module
+from tracegrad.nn.loading import IncompatibleKeys, load_one
 from tracegrad.nn.parameter import Parameter
 from tracegrad.state import setting
 from tracegrad.tensor import Tensor
-
-
-class _IncompatibleKeys(namedtuple("IncompatibleKeys", ["missing_keys", "unexpected_keys"])):
-    """What load_state_dict returns."""
-
-    __slots__ = ()
-
-    def __repr__(self) -> str:
-        return super().__repr__() if self.missing_keys or self.unexpected_keys else "<All keys matched successfully>"
-
-    __str__ = __repr__
 
 
 class Module:
@@ -250,7 +240,7 @@ class Module:
                     found[start + name] = value if keep_vars else value.detach()
         return found
 
-    def load_state_dict(self, state_dict: Mapping[str, Any], strict: bool = True) -> _IncompatibleKeys:
+    def load_state_dict(self, state_dict: Mapping[str, Any], strict: bool = True) -> IncompatibleKeys:
         """Copy values into the parameters and buffers, which stay the same objects.
 
         Raises ModuleStateError for wrong shapes, and with `strict` for missing or unexpected keys.
@@ -268,13 +258,13 @@ class Module:
         with setting(grad_enabled=False):
             for key, target in own.items():
                 if key in state_dict:
-                    fault = _load_one(key, target, state_dict[key])
+                    fault = load_one(key, target, state_dict[key])
                     faults += [fault] if fault else []
         if faults:
             raise ModuleStateError(
                 f"Error(s) in loading state_dict for {type(self).__name__}:\n\t" + "\n\t".join(faults)
             )
-        return _IncompatibleKeys(missing, unexpected)
+        return IncompatibleKeys(missing, unexpected)
 
     # ---- modes and conversions -------------------------------------------------------------------------------------
 
@@ -386,18 +376,6 @@ class Module:
             return f"{name}({extra_lines[0]})"
         lines = extra_lines + child_lines
         return f"{name}(" + ("\n  " + "\n  ".join(lines) + "\n" if lines else "") + ")"
-
-
-def _load_one(key: str, target: Tensor, value: Any) -> str:
-    """Copy one entry; the fault in words, or nothing."""
-    array = value._value() if isinstance(value, Tensor) else np.asarray(value)
-    if array.shape != target.shape:
-        return (
-            f"size mismatch for {key}: copying a param with shape {tuple(array.shape)} from checkpoint, "
-            f"the shape in current model is {tuple(target.shape)}."
-        )
-    target.copy_(array)
-    return ""
 
 
 def _indented(text: str) -> str:
