@@ -42,9 +42,10 @@ def differences(function: Function, step: float = 1e-6) -> list[np.ndarray]:
 def along(function: Function) -> Function:
     """The derivative along a fixed direction, as a function of the same arguments."""
 
+    gradient = tg.grad(function, argnums=(0, 1))
+
     def derivative(*args: Any) -> Any:
-        gradients = tg.grad(function, argnums=(0, 1))(*args)
-        return sum((w * g).sum() for w, g in zip(WEIGHTS, gradients, strict=True))
+        return sum((w * g).sum() for w, g in zip(WEIGHTS, gradient(*args), strict=True))
 
     return derivative
 
