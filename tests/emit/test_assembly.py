@@ -2,14 +2,15 @@
 
 import re
 
+import numpy as np
 import pytest
 from llvmlite import binding
 
-from tests.emit.programs import B1, F4, F8, I8, at_least, below, lit, loop, name, op, program, read
+from tests.emit.programs import B1, F4, F8, I8, at_least, below, lit, loop, name, op, program, read, softmax_rows
 from tracegrad.emit import compile_program
 from tracegrad.ir.dims import symbol
 from tracegrad.ir.index import variable
-from tracegrad.schedule.loops import Buffer, Declare, Let, Store, Update
+from tracegrad.schedule.loops import Declare, Store, Update
 
 pytestmark = pytest.mark.skipif(
     not binding.get_process_triple().startswith("x86_64") or not binding.get_host_cpu_features().get("avx2"),
@@ -88,28 +89,7 @@ def test_extremes(combine, dtype, suffix):
 
 
 def test_all_three_loops_of_softmax():
-    p = program(
-        {"x": (F8, N, M)},
-        {"y": (F8, N, M)},
-        loop(
-            "i",
-            N,
-            Declare("top", "maximum", F8),
-            loop("j", M, Update("top", "maximum", read("x", "i", "j"))),
-            Declare("total", "add", F8),
-            loop(
-                "j",
-                M,
-                Let("e", op("exp", op("subtract", read("x", "i", "j"), name("top")))),
-                Store("row", (j,), name("e")),
-                Update("total", "add", name("e")),
-            ),
-            loop("j", M, Store("y", (i, j), op("divide", read("row", "j"), name("total")))),
-        ),
-        others=(Buffer("row", F8, (M,), "local"),),
-        sizes={"n": (0, 0), "m": (0, 1)},
-    )
-    assert vectorised(p, least=1) >= 3
+    assert vectorised(softmax_rows(), least=1) >= 3
 
 
 @pytest.mark.parametrize("extent", [1000, N])
@@ -137,6 +117,20 @@ def test_integers():
     e = op("add", op("multiply", read("x", "i", dtype=I8), lit(3, I8), dtype=I8), lit(1, I8), dtype=I8)
     text = compile_program(elementwise(e, I8)).asm()
     assert any(re.match(r"vp(add|sll|mull)q.*%[yz]mm", line) for lines in inner_loops(text) for line in lines)
+
+
+def test_long_chains_run_beside_each_other():
+    """Where LLVM alone would take one vector at a time; and the elements that remain are right."""
+    x = read("x", "i", dtype=F8)
+    p = elementwise(
+        op("divide", op("exp", x, dtype=F8), op("add", lit(1.0, F8), op("exp", x, dtype=F8), dtype=F8), dtype=F8)
+    )
+    compiled = compile_program(p)
+    divisions = [sum(line.startswith("vdivpd") for line in lines) for lines in inner_loops(compiled.asm())]
+    assert max(divisions) == 4
+    for n in (1, 31, 33, 300, 333):
+        values = np.linspace(-5, 5, n)
+        np.testing.assert_allclose(compiled(values)[0], 1 / (1 + np.exp(-values)), rtol=1e-15)
 
 
 def test_inner_loops_are_found():

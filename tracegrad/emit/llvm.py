@@ -108,10 +108,11 @@ def call_pointer(builder: ir.IRBuilder, pointer: ir.Value, result: ir.Type, args
 @contextmanager
 def counted_loop(
     builder: ir.IRBuilder, begin: ir.Value, end: ir.Value, step: ir.Value | None = None, name: str = "i",
-    unroll: int = 1, few: bool = False,
+    unroll: int = 1, few: bool = False, interleave: int = 1,
 ) -> Iterator[ir.Value]:  # fmt: skip
     """`for i in range(begin, end, step)` around what the with-block emits, which LLVM repeats `unroll` times. A loop of
-    `few` iterations is not vectorised, which would only make more code."""
+    `few` iterations is not vectorised, which would only make more code; one that is advances by `interleave` vectors at
+    a time where LLVM is not to choose that itself."""
     head, body, done = (builder.append_basic_block(f"{name}.{part}") for part in ("head", "body", "done"))
     before = builder.block
     builder.branch(head)
@@ -126,6 +127,10 @@ def counted_loop(
     back = builder.branch(head)
     if unroll > 1:
         back.set_metadata("llvm.loop", _identity(builder.module, "llvm.loop.unroll.count", ir.Constant(I32, unroll)))
+    elif interleave > 1:
+        back.set_metadata(
+            "llvm.loop", _identity(builder.module, "llvm.loop.interleave.count", ir.Constant(I32, interleave))
+        )
     elif few:
         back.set_metadata("llvm.loop", _identity(builder.module, "llvm.loop.vectorize.enable", ir.Constant(I1, 0)))
     builder.position_at_end(done)

@@ -44,7 +44,7 @@ def _chosen_otherwise() -> bool:
     numba = sys.modules.get("numba")
     if numba is not None:
         config, parallel = numba.config, sys.modules.get("numba.np.ufunc.parallel")
-        if getattr(parallel, "_is_initialized", True) or config.NUMBA_NUM_THREADS != _processors():
+        if getattr(parallel, "_is_initialized", True) or _processors() != config.NUMBA_NUM_THREADS:
             return True
         if config.THREADING_LAYER != "default" or config.THREADING_LAYER_PRIORITY != _PRIORITY:
             return True

@@ -7,6 +7,7 @@ from collections.abc import Callable
 import llvmlite.ir as ir
 
 from tracegrad.emit.captures import expressions, walk
+from tracegrad.emit.cost import interleaving
 from tracegrad.emit.frame import Frame
 from tracegrad.emit.llvm import counted_loop, i64, maximum, minimum
 from tracegrad.emit.splitting import Segment, split
@@ -55,7 +56,8 @@ def _run(frame: Frame, loop: Loop, body: Callable[[], None], begin: ir.Value, en
 def _iterate(
     frame: Frame, loop: Loop, body: Callable[[], None], begin: ir.Value, end: ir.Value, flushed: list, few: bool = False
 ) -> None:
-    with counted_loop(frame.builder, begin, end, name=loop.var, few=few) as index, frame.scope():
+    several = interleaving(loop, frame.unit.buffers)
+    with counted_loop(frame.builder, begin, end, name=loop.var, few=few, interleave=several) as index, frame.scope():
         frame.variables[loop.var] = index
         body()
         for accumulator in flushed:
