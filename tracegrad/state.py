@@ -27,6 +27,7 @@ class State(threading.local):
     in_vmap: bool = False  # a function runs eagerly for one row of many
     dual: Any = None  # the innermost level of dual numbers (autograd/forward_ad)
     numbers: bool = False  # a function of ndarrays runs eagerly: its 0-d values are immutable numbers to it
+    keepers: Any = None  # while such a function runs: which nodes keep values of which memory (autograd/overwritten)
     steps: int | None = None  # how many carries of a loop are kept for its adjoint; None for all
     eager: bool = os.environ.get("TRACEGRAD_EAGER", "") not in ("", "0")
 
@@ -35,8 +36,8 @@ class State(threading.local):
 
     def __setattr__(self, name: str, value: Any) -> None:
         _set(self, name, value)
-        if name == "grad_enabled" or name == "trace":
-            if self.grad_enabled and self.trace is None:
+        if name in ("grad_enabled", "trace", "keepers"):
+            if self.grad_enabled and self.trace is None and self.keepers is None:
                 aside.discard(id(self.thread))
             else:
                 aside.add(id(self.thread))
@@ -49,8 +50,8 @@ class _Thread:
         aside.discard(id(self))
 
 
-# The threads in which a trace is active or recording is off. Mostly it is empty, and asking that costs an eager
-# operation a tenth of what two attributes of a thread-local object cost.
+# The threads in which a trace is active, recording is off, or kept values are noted. Mostly it is empty, and asking
+# that costs an eager operation a tenth of what two attributes of a thread-local object cost.
 aside: set[int] = set()
 state = State()
 

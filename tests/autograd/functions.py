@@ -7,12 +7,16 @@ import numpy as np
 import tracegrad as tg
 
 
-def leaf(values, dtype=float):
-    return tg.tensor(np.asarray(values, dtype), requires_grad=True)
+def leaf(values, dtype=float, **kwargs):
+    return tg.tensor(np.asarray(values, dtype), requires_grad=True, **kwargs)
 
 
 def numbers(tensor):
     return None if tensor is None else tensor.detach().numpy().tolist()
+
+
+def as_array(tensor):
+    return tensor.detach().numpy()
 
 
 def function(forward, backward=None, **members):
@@ -30,3 +34,16 @@ def double(ctx, x, *rest):
 def saving(ctx, x):
     ctx.save_for_backward(x)
     return x * x
+
+
+class Square(tg.Function):
+    """x², which saves x."""
+
+    @staticmethod
+    def forward(ctx, x):
+        ctx.save_for_backward(x)
+        return x * x
+
+    @staticmethod
+    def backward(ctx, g):
+        return 2 * g * ctx.saved_tensors[0]

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 import tracegrad as tg
+from tracegrad.state import aside
 
 
 def leaf(values, **kwargs):
@@ -290,6 +291,18 @@ def test_grad_mode_belongs_to_its_thread():
         thread.start()
         thread.join()
     assert seen == [True]
+
+
+def test_a_thread_that_ends_with_recording_off_leaves_no_trace():
+    threads = [threading.Thread(target=tg.set_grad_enabled, args=(False,)) for _ in range(3)]
+    for thread in threads:
+        thread.start()
+        thread.join()
+    del threads, thread
+    assert not aside
+    with tg.no_grad():
+        assert len(aside) == 1 and not np.sin(leaf([1.0])).requires_grad
+    assert not aside and np.sin(leaf([1.0])).requires_grad
 
 
 def test_chain_of_100_000_operations_builds_runs_and_is_freed():

@@ -4,12 +4,8 @@ import numpy as np
 import pytest
 
 import tracegrad as tg
+from tests.autograd.functions import as_array as numbers
 from tests.autograd.functions import double, function, leaf, saving
-
-
-def numbers(t):
-    return t.detach().numpy()
-
 
 # ---- what backward returns -------------------------------------------------------------------------------------------
 

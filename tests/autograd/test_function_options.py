@@ -8,13 +8,9 @@ import numpy as np
 import pytest
 
 import tracegrad as tg
+from tests.autograd.functions import as_array as numbers
 from tests.autograd.functions import function, leaf, saving
 from tracegrad.autograd.function import once_differentiable
-
-
-def numbers(t):
-    return t.detach().numpy()
-
 
 # ---- dirty inputs ----------------------------------------------------------------------------------------------------
 

@@ -4,23 +4,7 @@ import numpy as np
 import pytest
 
 import tracegrad as tg
-
-
-def leaf(values, dtype=float):
-    return tg.tensor(np.asarray(values, dtype), requires_grad=True)
-
-
-class Square(tg.Function):
-    factor = 2.0
-
-    @staticmethod
-    def forward(ctx, x):
-        ctx.save_for_backward(x)
-        return x * x
-
-    @staticmethod
-    def backward(ctx, g):
-        return 2 * g * ctx.saved_tensors[0]
+from tests.autograd.functions import Square, leaf
 
 
 class Wrong(Square):

@@ -6,14 +6,8 @@ import numpy as np
 import pytest
 
 import tracegrad as tg
-
-
-def leaf(values):
-    return tg.tensor(np.asarray(values, float), requires_grad=True)
-
-
-def numbers(t):
-    return t.detach().numpy()
+from tests.autograd.functions import Square, leaf
+from tests.autograd.functions import as_array as numbers
 
 
 def test_order_of_all_hooks():
@@ -186,16 +180,6 @@ def test_saved_tensors_go_through_pack_and_unpack():
 
 
 def test_they_apply_to_user_functions():
-    class Square(tg.Function):
-        @staticmethod
-        def forward(ctx, x):
-            ctx.save_for_backward(x)
-            return x * x
-
-        @staticmethod
-        def backward(ctx, g):
-            return 2 * g * ctx.saved_tensors[0]
-
     x = leaf([2.0])
     with tg.autograd.graph.saved_tensors_hooks(lambda t: t.tolist(), lambda v: tg.tensor(v) * 10):
         y = Square.apply(x)

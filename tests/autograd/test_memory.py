@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 import tracegrad as tg
+from tests.autograd.functions import leaf
 from tracegrad.autograd import forward_ad
 
 PAGE = os.sysconf("SC_PAGE_SIZE")
@@ -46,10 +47,6 @@ class Same(tg.Function):
     @staticmethod
     def backward(ctx, g):
         return g * 1.0
-
-
-def leaf(values):
-    return tg.tensor(np.asarray(values, float), requires_grad=True)
 
 
 def through_a_graph(x):

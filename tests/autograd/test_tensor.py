@@ -7,14 +7,8 @@ import numpy as np
 import pytest
 
 import tracegrad as tg
-
-
-def leaf(values, **kwargs):
-    return tg.tensor(np.asarray(values, float), requires_grad=True, **kwargs)
-
-
-def numbers(t):
-    return t.detach().numpy()
+from tests.autograd.functions import as_array as numbers
+from tests.autograd.functions import leaf
 
 
 def test_grad_of_a_non_leaf_warns_and_is_none():

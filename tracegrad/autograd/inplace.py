@@ -18,6 +18,7 @@ import numpy as np
 
 from tracegrad.autograd.node import BackwardNode, detached, edge_of
 from tracegrad.autograd.operation_node import OperationNode
+from tracegrad.autograd.overwritten import note_kept, rescue
 from tracegrad.autograd.views import replayed
 from tracegrad.errors import ArgumentError, AutogradError, DTypeError, ShapeError, UnsupportedError
 from tracegrad.state import state
@@ -222,6 +223,8 @@ def apply_inplace(x: Tensor, compute: Callable[[Tensor], Any], what: str) -> Ten
         elif isinstance(node, OperationNode) and node.output is not None:
             # The saved output is this memory now, and modifying it again has to be noticed.
             node.output, node.counter = x._array, (x._ensure_meta().version, x._version)
+            if state.keepers is not None:
+                note_kept(node, (x,))
         rebase_history(x, node, result._output_nr)
     return x
 
@@ -246,6 +249,7 @@ def _store(x: Tensor, result: Any, what: str) -> None:
             f"{what}: the result type {array.dtype} can't be cast to the Tensor's {x.dtype}",
             fix=f"write it as a new value, or convert x first: x.astype({str(array.dtype)!r})",
         )
+    rescue(x)
     np.copyto(x._array, array, casting="same_kind")
     bump(x)
 
@@ -265,6 +269,7 @@ def replace_value(x: Tensor, value: Any, what: str, name: str) -> Tensor:
     array = value._array if isinstance(value, Tensor) else np.asarray(value)
     record = state.grad_enabled and (x.requires_grad or (isinstance(value, Tensor) and value.requires_grad))
     node = overwrite_node(name)(x, value) if record and x.dtype.kind in "fc" else None
+    rescue(x)
     try:
         np.copyto(x._array, array, casting="unsafe")
     except ValueError as error:
@@ -318,6 +323,7 @@ def setitem(x: Tensor, index: Any, value: Any) -> None:
         winners = _winners(x._array, index) if tracked else None
         before = detached(value) if isinstance(value, Tensor) and not tracked else value
         node = CopySlices(x, before, IndexRegion(index), winners)
+    rescue(x)
     try:
         x._array[index] = array
     except ValueError as error:

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from tracegrad.autograd.inplace import apply_inplace, augmented, bump, check_inplace, replace_value, setitem
+from tracegrad.autograd.overwritten import rescue
 from tracegrad.errors import ArgumentError
 from tracegrad.ops import arithmetic, comparison, exponential, power, rounding, select, special, trigonometric
 from tracegrad.state import state
@@ -167,6 +168,7 @@ def fill_diagonal_(self: Tensor, value: Any) -> Tensor:
         setitem(self, index, value)
         return self
     check_inplace(self)
+    rescue(self)
     np.fill_diagonal(self._array, value)
     bump(self)
     return self

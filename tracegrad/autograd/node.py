@@ -79,6 +79,9 @@ class BackwardNode:
     def _release(self) -> None:
         """Drop what was saved for backward."""
 
+    def _copy_kept(self, memory: np.ndarray) -> None:
+        """Keep copies of what lies in that memory, which is about to be overwritten."""
+
     def run_bare(self, cotangent: np.ndarray, keep: bool) -> tuple[Any, ...] | None:
         """What `_run` gives, as arrays, where that is quickly had: see OperationNode. None elsewhere."""
         return None

@@ -20,6 +20,7 @@ from tracegrad.autograd.node import (
     modified,
     type_of,
 )
+from tracegrad.autograd.overwritten import copied, note_kept, owner
 from tracegrad.errors import AutogradError
 from tracegrad.ir.types import Type
 from tracegrad.state import state
@@ -155,7 +156,34 @@ class OperationNode(BackwardNode):
             self.inputs = None if any(x is None for x in arrays) else plan.placed(arrays)
         if modes.special or (plan.keep_output and self.output is None):
             self._save_specially(outputs[0])
+        if state.keepers is not None:
+            self._note_kept()
         return self
+
+    def _note_kept(self) -> None:
+        """Where kept values may be overwritten: copy those that NumPy itself could write to, note the others."""
+        self.saved = tuple([x.copy() if isinstance(x, np.ndarray) else x for x in self.saved])
+        self._renew_inputs()
+        note_kept(self, (*self.saved, self.output))
+
+    def _copy_kept(self, memory: np.ndarray) -> None:
+        if self.saved is None:
+            return
+        versions = self.versions or (0,) * len(self.saved)
+        saved = [copied(x, memory) for x in self.saved]
+        self.versions = tuple([v if x is old else 0 for x, old, v in zip(saved, self.saved, versions, strict=True)])
+        self.saved = tuple(saved)
+        self._renew_inputs()
+        if isinstance(self.output, np.ndarray) and owner(self.output) is memory:
+            self.output, self.counter = self.output.copy(), None
+        elif isinstance(self.output, Tensor):
+            self.output, former = copied(self.output, memory), self.output
+            self.counter = self.counter if self.output is former else None
+
+    def _renew_inputs(self) -> None:
+        """`inputs` anew after `saved` has changed."""
+        if self.saved and self.inputs is not None:
+            self.inputs = self.plan.placed([x._array if isinstance(x, Tensor) else x for x in self.saved])
 
     def _save_specially(self, output: Tensor) -> None:
         """Save where an output carries tangents or is traced, and where hooks pack what is saved."""

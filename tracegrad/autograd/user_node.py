@@ -15,6 +15,7 @@ import numpy as np
 from tracegrad.autograd.context import linked
 from tracegrad.autograd.modes import modes
 from tracegrad.autograd.node import BackwardNode, Packed, as_tensor, detached, edge_of, freed, modified
+from tracegrad.autograd.overwritten import copied, note_kept
 from tracegrad.errors import ArgumentError, AutogradError, BackwardNotImplementedError
 from tracegrad.ir.types import Type
 from tracegrad.state import state
@@ -137,6 +138,13 @@ class UserNode(FunctionContext, BackwardNode):
             version = tensor._version if isinstance(tensor, Tensor) else 0
             self._saved.append((tensor, version, edge))
         self._to_save = ()
+        if state.keepers is not None:
+            note_kept(self, [tensor for tensor, _, _ in self._saved])
+
+    def _copy_kept(self, memory: np.ndarray) -> None:
+        for i, (tensor, version, edge) in enumerate(self._saved or ()):
+            copy = copied(tensor, memory)
+            self._saved[i] = copy, version if copy is tensor else 0, edge  # type: ignore[index]
 
     def _release(self) -> None:
         if self._saved:
