@@ -104,6 +104,20 @@ def columns(x: Any) -> Any:
     return np.sum(t * t * x)
 
 
+def several(x: Any) -> Any:
+    """Several index arrays: rows of a table at computed columns, some of them twice, of which the last write counts."""
+    columns = np.array([7, 2, -3, 2])
+
+    def step(i: Any, a: Any) -> Any:
+        a[i, columns + 0 * i] = a[i - 1, 3:7].copy() * x[:4]
+        a[i, [0, 9]] += x[i]
+        a[columns[1:], i + 1] = x[5] * np.cos(a[i, 1:4].copy())
+        np.add.at(a, ((i - columns) // 2, columns), x[i])
+        return a
+
+    return np.sum(tg.fori_loop(1, 7, step, np.reshape(x * 1.0, (8, 10))) ** 2)
+
+
 def straight(x: Any) -> Any:
     """No loop: single elements, slices, views of views, np.add.at, out=."""
     a = np.zeros_like(x)
@@ -118,8 +132,8 @@ def straight(x: Any) -> Any:
     return np.sum(a * a)
 
 
-PROGRAMS = [prefix, increments, under_cond, until, in_scan, time_warping, columns, straight]
-FLAT = [prefix, increments, under_cond, until, in_scan]  # a step touches a fixed number of elements
+PROGRAMS = [prefix, increments, under_cond, until, in_scan, time_warping, columns, several, straight]
+FLAT = [prefix, increments, under_cond, until, in_scan, several]  # a step touches a fixed number of elements
 
 
 @pytest.mark.parametrize("function", PROGRAMS, ids=lambda f: f.__name__)
@@ -198,3 +212,97 @@ def test_out_of_range():
     with pytest.raises(IndexError, match="out of bounds for axis 0 with size 80"):
         tg.jit(lambda x: tg.fori_loop(0, 10, step, x * 1.0))(X)
     np.testing.assert_array_equal(X, np.random.default_rng(0).uniform(0.2, 1.0, N))
+
+
+def test_loops_that_people_write():
+    """A table of Fibonacci numbers, the sieve of Eratosthenes, and a binomial tree element by element."""
+
+    def fibonacci(first: Any) -> Any:
+        table = np.zeros(40) + 0 * first
+        table[0] = first
+        table[1] = 1.0
+        for i in range(2, 40):
+            table[i] = table[i - 1] + table[i - 2]
+        return table
+
+    numbers, slope = tg.jvp(fibonacci, (0.0,), (1.0,))
+    expected = [0, 1]
+    while len(expected) < 40:
+        expected.append(expected[-1] + expected[-2])
+    np.testing.assert_array_equal(numbers, expected)
+    np.testing.assert_array_equal(slope, [1, 0, *expected[1:39]])
+
+    def sieve(n: int) -> Any:
+        def cross_out(i: Any, prime: Any) -> Any:
+            def multiples(j: Any, prime: Any) -> Any:
+                prime[j * i] = False
+                return prime
+
+            return tg.cond(prime[i], lambda p: tg.fori_loop(i, (n - 1) // i + 1, multiples, p), lambda p: p, prime)
+
+        prime = np.ones(n, bool)
+        prime[:2] = False
+        return tg.fori_loop(2, int(n**0.5) + 1, cross_out, prime)
+
+    primes = [k for k in range(2, 200) if all(k % d for d in range(2, k))]
+    np.testing.assert_array_equal(np.flatnonzero(tg.jit(lambda: sieve(200))()), primes)
+
+    steps, strike, up, chance, discount = 40, 100.0, 1.03, 0.52, 0.999
+
+    def put(spot: Any) -> Any:
+        """The price of an American put; level by level, node by node, over the values of the level before."""
+        v = np.maximum(strike - spot * up ** (2.0 * np.arange(steps + 1) - steps), 0.0)
+
+        def level(k: Any, v: Any) -> Any:
+            depth = steps - 1 - k
+
+            def node(j: Any, v: Any) -> Any:
+                held = discount * (chance * v[j + 1] + (1 - chance) * v[j].copy())
+                v[j] = np.maximum(held, strike - spot * up ** (2.0 * j - depth))
+                return v
+
+            return tg.fori_loop(0, depth + 1, node, v)
+
+        return tg.fori_loop(0, steps, level, v)[0]
+
+    def by_numpy(spot: float) -> float:
+        v = np.maximum(strike - spot * up ** (2.0 * np.arange(steps + 1) - steps), 0.0)
+        for depth in range(steps - 1, -1, -1):
+            exercised = strike - spot * up ** (2.0 * np.arange(depth + 1) - depth)
+            v = np.maximum(discount * (chance * v[1:] + (1 - chance) * v[:-1]), exercised)
+        return float(v[0])
+
+    price, delta = tg.value_and_grad(put)(97.0)
+    np.testing.assert_allclose(price, by_numpy(97.0), rtol=1e-13)
+    np.testing.assert_allclose(delta, (by_numpy(97 + 1e-5) - by_numpy(97 - 1e-5)) / 2e-5, rtol=1e-7)
+
+
+def test_rows_at_computed_places_are_views():
+    def function(a: Any, i: Any) -> Any:
+        row = a[i]
+        a[i, 0] = 5.0
+        row[1] = row[0] * 2
+        return row.sum()
+
+    def table(x: Any) -> Any:
+        def step(i: Any, a: Any) -> Any:
+            a[i][0] = x[i] * x[i]
+            row = a[i - 1]
+            row[1:3] += x[i] * row[0]
+            return a
+
+        return np.sum(tg.fori_loop(1, 6, step, np.zeros((6, 3)) * x[0]) ** 2)
+
+    x, a = X[:6], np.zeros((6, 3))
+    a[1:, 0] = x[1:] ** 2
+    a[1:5, 1:] = (x[2:] * x[1:5] ** 2)[:, None]
+    value, gradient = tg.value_and_grad(table)(x)
+    np.testing.assert_allclose(value, np.sum(a**2), rtol=1e-13)
+    expected = 4 * x**3 + np.r_[0, 0, 4 * x[2:] * x[1:5] ** 4] + np.r_[0, 8 * x[2:] ** 2 * x[1:5] ** 3, 0]
+    expected[0] = 0
+    np.testing.assert_allclose(gradient, expected, rtol=1e-12)
+
+    for index in (2, np.int64(2)):
+        a, expected = np.ones((4, 3)), np.ones((4, 3))
+        assert tg.jit(function)(a, index) == function(expected, index) == 16
+        np.testing.assert_array_equal(a, expected)

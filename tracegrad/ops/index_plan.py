@@ -17,6 +17,7 @@ from tracegrad.ops.base import shape_text
 from tracegrad.ops.operands import as_dim, assume_non_negative
 from tracegrad.ops.slicing import slice_bounds
 from tracegrad.records import record
+from tracegrad.state import state
 from tracegrad.tensor import Tensor
 
 Shape = tuple[DimLike, ...]
@@ -68,6 +69,8 @@ def _item(item: Any) -> Any:
             f"an index of dtype {item.dtype} says no position",
             fix="index with integers, slices, Ellipsis, None, and arrays of integers or bools",
         )
+    if isinstance(item, Tensor) and item.ndim == 0 and item._array is not None and state.trace is None:
+        item = item._array
     if isinstance(item, (np.ndarray, np.generic)) and item.ndim == 0 and item.dtype.kind != "b":
         return int(item)
     return item

@@ -9,6 +9,7 @@ import numpy as np
 
 from tracegrad.errors import ArgumentError, ShapeError, TracegradIndexError
 from tracegrad.ir.dims import DimLike, product
+from tracegrad.ir.graph import NO_ATTRS
 from tracegrad.numpy_protocols import implements
 from tracegrad.ops.base import broadcast_shapes, normalize_axis, shape_text
 from tracegrad.ops.casting import astype
@@ -32,7 +33,9 @@ from tracegrad.ops.shape import (
     transpose,
 )
 from tracegrad.ops.slicing import SliceUpdate, Unslice, take_slice
-from tracegrad.ops.writes import MOST_INDICES, Write
+from tracegrad.ops.writes import MOST_INDICES, LastWrites, Write
+from tracegrad.state import state
+from tracegrad.tensor import Tensor
 
 # ---- reading ------------------------------------------------------------------------------------------------------
 
@@ -51,7 +54,29 @@ def getitem(x: Any, index: Any) -> Any:
     if not plan.arrays:
         return taken
     order, result_order = _orders(plan, arrays := index_arrays(plan))
-    return transpose(Gather.apply(transpose(taken, order), *arrays), result_order)
+    result = transpose(Gather.apply(transpose(taken, order), *arrays), result_order)
+    if result.ndim and state.trace is not None and isinstance(x, Tensor) and all(a.ndim == 0 for a in plan.arrays):
+        state.trace.memory.note_view(_Row(index), state.trace.memory.own(x), NO_ATTRS, result)
+    return result
+
+
+class _Row:
+    """What `x[i]` does for a computed number i: as with an int in NumPy's code, the result is a view of x."""
+
+    name = "row"
+
+    def __init__(self, index: Any):
+        self.index = index if type(index) is tuple else (index,)
+
+    def apply(self, x: Any) -> Any:
+        return getitem(x, self.index)
+
+    def put(self, x: Any, view: Any) -> Any:
+        return index_update(x, self.index, view)
+
+    def forward(self, x: np.ndarray) -> np.ndarray:
+        """Some view that is made this way."""
+        return x[tuple(0 if isinstance(i, Tensor) else i for i in self.index)]
 
 
 def _place(shape: tuple[DimLike, ...], index: Any) -> tuple[int, ...] | None:
@@ -112,9 +137,11 @@ def index_update(x: Any, index: Any, value: Any) -> Any:
     value = astype(operand(value), x.dtype)
     if not plan.arrays:
         region = reshape(_broadcast_value(value, plan.middle), plan.size)
+        if plan.size == x.shape and all(s == 1 for s in plan.step):
+            return region
         return SliceUpdate.apply(x, region, start=plan.start, step=plan.step)
     arrays = index_arrays(plan)
-    if _writable(plan, arrays) and product(arrays[0].shape) == 1:
+    if _writable(plan, arrays):
         return _write(x, plan, arrays, value, False)
     return _replace(x, plan, arrays, _write_rows, value)
 
@@ -148,6 +175,10 @@ def _write(x: Any, plan: IndexPlan, arrays: Sequence[Any], value: Any, add: bool
     value = transpose(value, inverse_permutation(result_order))
     rest = (d for a, d in enumerate(plan.size) if a not in axes)
     value = reshape(value, (*arrays[0].shape, *rest))
+    if not add and value.dtype.kind in "fc" and product(arrays[0].shape) != 1:
+        varying = [k for k, a in enumerate(plan.arrays) if a.dtype.kind == "b" or a.size != 1]
+        shape = tuple(x.shape[axes[k]] for k in varying)
+        value = LastWrites.apply(value, *(lifted(arrays[k]) for k in varying), shape=shape)
     return Write.apply(x, value, *arrays, axes=axes, start=plan.start, step=plan.step, add=add)
 
 

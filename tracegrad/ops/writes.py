@@ -13,15 +13,21 @@ import numpy as np
 from tracegrad.errors import TracegradIndexError
 from tracegrad.function import Operation
 from tracegrad.ir import lowering
-from tracegrad.ir.dims import DimLike
+from tracegrad.ir.dims import DimLike, product
 from tracegrad.ir.types import Type
+from tracegrad.ops.arithmetic import add, multiply
+from tracegrad.ops.comparison import equal, less, logical_and, logical_not
 from tracegrad.ops.cotangent import zeros
-from tracegrad.ops.gather import Gather
-from tracegrad.ops.operands import operand
-from tracegrad.ops.shape import transpose
+from tracegrad.ops.creation import dimension
+from tracegrad.ops.gather import Gather, WriteSource
+from tracegrad.ops.operands import operand, positions
+from tracegrad.ops.reduction import any as any_of
+from tracegrad.ops.select import where
+from tracegrad.ops.shape import expand_dims, reshape, transpose
 from tracegrad.ops.slicing import slices, take_slice
 
 Shape = tuple[DimLike, ...]
+FEW = 1 << 12  # pairs of positions that are compared in any case
 MOST_INDICES = 8  # `saves` names inputs by one digit
 
 
@@ -30,8 +36,9 @@ class Write(Operation):
 
     Axis `axes[k]` of x is indexed by the integer array `indices[k]`, all of one shape; every other axis `a` by
     `start[a] + step[a] * j`. `value` has the dimensions of the index arrays, then those of the other axes in order.
-    Positions that are replaced must be distinct. Negative ones count from the end; raises TracegradIndexError where
-    one is out of range.
+    What is written last to one position stays; where positions may repeat, `value` comes from `LastWrites`, for the
+    backward here gives all of its elements the cotangent. Negative positions count from the end; raises
+    TracegradIndexError where one is out of range.
     """
 
     name = "write"
@@ -100,3 +107,45 @@ def read_region(
         return region
     order = (*axes, *(a for a in range(x.ndim) if a not in axes))
     return Gather.apply(transpose(region, order), *indices)
+
+
+class LastWrites(Operation):
+    """The value that is going to be written to positions (indices0[n], …, indicesK[n]) of an array of `shape`.
+
+    The cotangent of what a later write replaces is zero. Which those are is only found out for the derivative: by
+    comparing all pairs of positions where they are few, else in an array of that shape.
+    """
+
+    name = "last_writes"
+    saves = ("123456789",)
+
+    @staticmethod
+    def forward(value: np.ndarray, *indices: np.ndarray, shape: Shape) -> np.ndarray:
+        return np.array(value)
+
+    @staticmethod
+    def infer(value: Type, *indices: Type, shape: Shape) -> Type:
+        return value.with_shape(value.shape)
+
+    @staticmethod
+    def backward(ctx: Any, g: Any) -> tuple[Any, ...]:
+        indices = ctx.inputs[1:]
+        last = _are_last(indices, ctx.attrs["shape"])
+        kept = reshape(last, (*last.shape, *(1,) * (g.ndim - last.ndim)))
+        return (where(kept, g, np.zeros((), g.dtype)), *(None for _ in indices))
+
+
+def _are_last(indices: Sequence[Any], shape: Shape) -> Any:
+    """Whether no later position is the same, for each."""
+    count, size = product(indices[0].shape), product(shape)
+    numbers = positions(count)
+    if not isinstance(count, int) or (isinstance(size, int) and count * count > max(size, FEW)):
+        last = Gather.apply(WriteSource.apply(*indices, shape=shape), *indices)
+        return equal(last, reshape(numbers, indices[0].shape))
+    flat: Any = 0
+    for index, dim in zip(indices, shape, strict=True):
+        d = dimension(dim)
+        flat = add(multiply(flat, d), where(less(index, 0), add(index, d), index))
+    flat = reshape(flat, (count,))
+    same = logical_and(equal(expand_dims(flat, 1), flat), less(expand_dims(numbers, 1), numbers))
+    return reshape(logical_not(any_of(same, axis=1)), indices[0].shape)

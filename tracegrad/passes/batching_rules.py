@@ -150,6 +150,16 @@ def write(node: Node, tensors: tuple[Tensor, ...], flags: tuple[bool, ...], size
     return _apply(node, [x, value, *rows], **attrs, add=node.attrs["add"])
 
 
+def last_writes(
+    node: Node, tensors: tuple[Tensor, ...], flags: tuple[bool, ...], size: DimLike
+) -> Sequence[Tensor] | None:
+    value, *indices = tensors
+    if len(indices) > 8:
+        return None
+    rows = _row_indices(indices, flags[1:], size)
+    return _apply(node, [_with_rows(value, flags[0], size), *rows], shape=(size, *node.attrs["shape"]))
+
+
 def _row_indices(indices: Sequence[Tensor], flags: Sequence[bool], size: DimLike) -> list[Tensor]:
     """Index arrays for all rows, preceded by one that says which row it is."""
     from tracegrad.ops.operands import positions
@@ -183,6 +193,7 @@ RULES |= dict.fromkeys(("slice", "unslice", "slice_update"), slices)
 RULES |= {
     "broadcast_to": broadcast_to,
     "gather": gather,
+    "last_writes": last_writes,
     "matmul": matmul,
     "python_number": python_number,
     "weaken": python_number,

@@ -80,6 +80,14 @@ def _writes() -> list[Sample]:
     ]  # fmt: skip
 
 
+def _last_writes() -> list[Sample]:
+    return [
+        Sample((values((3, 2)), *_indices([[2, -5, 1]])), {"shape": (5,)}),
+        Sample((values((2, 2)), *_indices([[[0, 1], [1, 1]], [[3, 0], [2, -1]]])), {"shape": (2, 4)}),
+        Sample((values((4,)), *_indices([[1, 0, -2, 0]])), {"shape": (3,)}, smooth=False),
+    ]
+
+
 def _replacements() -> list[Sample]:
     x, y = values((2, 3)), values((3,), seed=1)
     never = np.zeros((2, 3), bool)
@@ -97,4 +105,5 @@ SAMPLES: dict[str, Callable[[], list[Sample]]] = {
     "write_source": _write_sources,
     "replaced": _replacements,
     "write": _writes,
+    "last_writes": _last_writes,
 }

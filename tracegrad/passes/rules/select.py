@@ -89,6 +89,11 @@ def bool_is_not_zero(r: Rewriter, node: Node) -> Var | None:
     return x if x.type.dtype.kind == "b" and r.number(y) == 0 else None
 
 
+@row("last_writes", equation="last_writes(v, i, …) = v once derivatives have been taken")
+def all_writes(r: Rewriter, node: Node) -> Var | None:
+    return node.inputs[0]
+
+
 @row("cast", equation="cast(x) = x where x has the dtype")
 def cast_to_itself(r: Rewriter, node: Node) -> Var | None:
     return node.inputs[0]
