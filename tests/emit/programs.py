@@ -6,9 +6,24 @@ from typing import Any
 
 import numpy as np
 
-from tracegrad.ir.dims import DimLike
+from tracegrad.ir.dims import DimLike, symbol
 from tracegrad.ir.index import Affine, Bound, constant, variable
-from tracegrad.schedule.loops import Apply, Buffer, Expr, Literal, Loop, LoopProgram, Name, Read, Stmt, Value
+from tracegrad.schedule.loops import (
+    Apply,
+    Buffer,
+    Declare,
+    Expr,
+    Let,
+    Literal,
+    Loop,
+    LoopProgram,
+    Name,
+    Read,
+    Stmt,
+    Store,
+    Update,
+    Value,
+)  # fmt: skip
 
 F8, F4, I8, B1 = np.dtype("f8"), np.dtype("f4"), np.dtype("i8"), np.dtype("?")
 
@@ -65,3 +80,29 @@ def program(
     buffers += [Buffer(n, np.dtype(d), tuple(s), "output") for n, (d, *s) in outputs.items()]
     names = tuple(outputs) if returns is None else returns
     return LoopProgram(title, (*buffers, *others), tuple(inputs), names, body, sizes or {})
+
+
+def softmax_rows() -> LoopProgram:
+    """The softmax of each row: a maximum, a sum of exponentials in a row buffer, and quotients."""
+    n, m, i, j = symbol("n"), symbol("m"), variable("i"), variable("j")
+    return program(
+        {"x": (F8, n, m)},
+        {"y": (F8, n, m)},
+        loop(
+            "i",
+            n,
+            Declare("top", "maximum", F8),
+            loop("j", m, Update("top", "maximum", read("x", "i", "j"))),
+            Declare("total", "add", F8),
+            loop(
+                "j",
+                m,
+                Let("e", op("exp", op("subtract", read("x", "i", "j"), name("top")))),
+                Store("row", (j,), name("e")),
+                Update("total", "add", name("e")),
+            ),
+            loop("j", m, Store("y", (i, j), op("divide", read("row", "j"), name("total")))),
+        ),
+        others=(Buffer("row", F8, (m,), "local"),),
+        sizes={"n": (0, 0), "m": (0, 1)},
+    )

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from tests.emit.programs import B1, F4, F8, I8, affine, lit, loop, name, op, program, read
+from tests.emit.programs import B1, F4, F8, I8, affine, lit, loop, name, op, program, read, softmax_rows
 from tracegrad.emit import compile_program
 from tracegrad.ir.dims import symbol
 from tracegrad.ir.index import variable
@@ -179,28 +179,7 @@ def test_an_accumulator_can_be_read_while_it_runs(rng):
 
 
 def test_softmax_rows(rng):
-    p = program(
-        {"x": (F8, N, M)},
-        {"y": (F8, N, M)},
-        loop(
-            "i",
-            N,
-            Declare("top", "maximum", F8),
-            loop("j", M, Update("top", "maximum", read("x", "i", "j"))),
-            Declare("total", "add", F8),
-            loop(
-                "j",
-                M,
-                Let("e", op("exp", op("subtract", read("x", "i", "j"), name("top")))),
-                Store("row", (j,), name("e")),
-                Update("total", "add", name("e")),
-            ),
-            loop("j", M, Store("y", (i, j), op("divide", read("row", "j"), name("total")))),
-        ),
-        others=(Buffer("row", F8, (M,), "local"),),
-        sizes={"n": (0, 0), "m": (0, 1)},
-    )
-    run = compile_program(p)
+    run = compile_program(softmax_rows())
     for shape in ((3, 5), (20, 2000), (1, 1), (0, 4)):
         x = rng.normal(size=shape) * 4
         e = np.exp(x - x.max(1, keepdims=True)) if x.size else x

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 import tracegrad as tg
+from tests.transforms.modes import MODES, run
 
 X = np.array([0.3, -1.2, 2.0])
 T = np.array([1.0, 0.5, -2.0])
@@ -21,16 +22,6 @@ def curve_derivative(x):
 
 def curve_second(x):
     return 2 * np.cos(x) - np.sin(x) * x
-
-
-MODES = pytest.mark.parametrize("eager", [False, True], ids=["compiled", "eager"])
-
-
-def run(eager, call):
-    if not eager:
-        return call()
-    with tg.eager():
-        return call()
 
 
 @MODES

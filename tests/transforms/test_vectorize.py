@@ -6,18 +6,11 @@ import numpy as np
 import pytest
 
 import tracegrad as tg
+from tests.transforms.modes import MODES, run
 
 RNG = np.random.default_rng(0)
 X = RNG.normal(size=(5, 3))
 W = RNG.normal(size=(4, 3))
-MODES = pytest.mark.parametrize("eager", [False, True], ids=["compiled", "eager"])
-
-
-def run(eager, call):
-    if not eager:
-        return call()
-    with tg.eager():
-        return call()
 
 
 def example(x):

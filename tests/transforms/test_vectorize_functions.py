@@ -6,16 +6,9 @@ import numpy as np
 import pytest
 
 import tracegrad as tg
+from tests.transforms.modes import MODES, run
 
 X = np.arange(1.0, 13.0).reshape(4, 3)
-MODES = pytest.mark.parametrize("eager", [False, True], ids=["compiled", "eager"])
-
-
-def run(eager, call):
-    if not eager:
-        return call()
-    with tg.eager():
-        return call()
 
 
 class Generated(tg.autograd.Function):
