@@ -471,3 +471,12 @@ def test_a_functions_saved_values_survive_overwriting_in_plain_code():
 def test_tensors_keep_the_version_check_under_eager():
     with tg.eager(), pytest.raises(RuntimeError, match=STALE):
         tg.grad(softmax)(leaf([0.3, -0.7]))
+
+
+def test_pullbacks_and_rows_of_plain_code_that_overwrites():
+    x = np.array([0.3, -0.7, 1.1])
+    with tg.eager():
+        gradient = tg.grad(softmax)(x)
+        _, pull = tg.vjp(softmax, x)
+        np.testing.assert_allclose(pull(2.0)[0], 2 * gradient, rtol=1e-14)
+        np.testing.assert_allclose(tg.vmap(tg.grad(softmax))(np.stack([x, x])), [gradient, gradient], rtol=1e-14)

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from tracegrad.autograd.forward_ad import copy_tangents
 from tracegrad.state import state
 from tracegrad.tensor import Tensor
 
@@ -52,5 +53,8 @@ def rescue(x: Tensor) -> None:
 def copied(x: Any, memory: np.ndarray) -> Any:
     """A kept Tensor as a copy without history if it lies in that memory; anything else as it is."""
     if isinstance(x, Tensor) and x._array is not None and owner(x._array) is memory:
-        return Tensor._wrap(x._array.copy())
+        copy = Tensor._wrap(x._array.copy())
+        if state.dual is not None:
+            copy_tangents(x, copy)
+        return copy
     return x

@@ -23,15 +23,15 @@ def run_undecorated(function: Callable[..., Any], args: tuple[Any, ...], kwargs:
     """Call `function` on Tensors over the arguments' own arrays; arrays come back if no argument was a Tensor."""
     call = read_call(args, kwargs)
     wrapped, wrapped_kwargs = tree.unflatten(call.spec, [as_eager(leaf) for leaf in call.leaves])
-    with setting(**_plain_code(call)):
+    with setting(**plain_code(call.tensors)):
         result = call_user(function, wrapped, wrapped_kwargs)
     return result if call.tensors else tree.map_leaves(plain_unless_linked, result)
 
 
-def _plain_code(call: Call) -> dict[str, Any]:
+def plain_code(tensors: bool) -> dict[str, Any]:
     """What is set while a function runs: whether its Tensors are arrays to it, because it was given arrays or is called
     by such a function. Then 0-d values are immutable and kept values may be overwritten (autograd/overwritten.py)."""
-    plain = state.numbers or not call.tensors
+    plain = state.numbers or not tensors
     keepers = {} if plain and state.keepers is None else state.keepers
     return {"numbers": plain, "keepers": keepers if plain else None}
 
@@ -68,7 +68,7 @@ def eager_value_and_grad(transform: GradientFunction, args: tuple[Any, ...], kwa
         leaves[position] = _independent(call, position)
     wrapped, wrapped_kwargs = tree.unflatten(call.spec, leaves)
     outer_grad_enabled = state.grad_enabled
-    with setting(grad_enabled=True, differentiating=True, **_plain_code(call)):
+    with setting(grad_enabled=True, differentiating=True, **plain_code(call.tensors)):
         result = call_user(transform.function, wrapped, wrapped_kwargs)
     flat, spec = tree.flatten(result)
     output = Output(spec, tuple(range(len(flat))), (None,) * len(flat))

@@ -169,7 +169,7 @@ def eager_vjp(function: Callable[..., Any], args: tuple[Any, ...], has_aux: bool
     from tracegrad.autograd.api import grad
     from tracegrad.autograd.forward_ad import same_value, without_history
     from tracegrad.autograd.spent import reaches_others, spend
-    from tracegrad.transforms.eager import as_eager, plain_unless_linked
+    from tracegrad.transforms.eager import as_eager, plain_code, plain_unless_linked
 
     leaves, primals = tree.flatten(args)
     tensors = any(isinstance(leaf, Tensor) for leaf in leaves)
@@ -187,7 +187,7 @@ def eager_vjp(function: Callable[..., Any], args: tuple[Any, ...], has_aux: bool
     def shown(leaf: Any) -> Any:
         return leaf if tensors else plain_unless_linked(leaf if outer else without_history(leaf))
 
-    with setting(grad_enabled=True):
+    with setting(grad_enabled=True, **plain_code(tensors)):
         result = function(*tree.unflatten(primals, leaves))
     value, *aux = result if has_aux else (result,)
     outputs, spec = tree.flatten(value)

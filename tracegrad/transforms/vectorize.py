@@ -223,7 +223,7 @@ def _placed(nodes: list[Node], var: Var, flag: bool, axis: int | None, size: int
 
 def eager_vmap(function: Callable[..., Any], in_axes: Any, out_axes: Any, args: Any, kwargs: Any) -> Any:
     """The same by a loop over the rows."""
-    from tracegrad.transforms.eager import as_eager, plain_unless_linked
+    from tracegrad.transforms.eager import as_eager, plain_code, plain_unless_linked
 
     call = read_call(args, kwargs)
     axes = axes_of(in_axes, args, kwargs, call)
@@ -233,7 +233,7 @@ def eager_vmap(function: Callable[..., Any], in_axes: Any, out_axes: Any, args: 
     for i in range(size):
         row = [x[(slice(None),) * axes[p] + (i,)] if p in axes else x for p, x in enumerate(leaves)]
         row_args, row_kwargs = tree.unflatten(call.spec, row)
-        with setting(in_vmap=True):
+        with setting(in_vmap=True, **plain_code(call.tensors)):
             rows.append(call_user(function, row_args, row_kwargs))
     flat, specs = zip(*map(tree.flatten, rows), strict=True) if rows else ((), ())
     if not rows:
