@@ -18,6 +18,7 @@ from tracegrad.function import Operation, registry
 from tracegrad.ir.graph import Graph
 from tracegrad.ir.lowering import Elementwise
 from tracegrad.passes.adjoint import adjoint
+from tracegrad.schedule.loops import MATRICES
 from tracegrad.state import setting
 from tracegrad.tensor import Tensor
 from tracegrad.trace.tracer import Trace
@@ -37,7 +38,7 @@ ULPS = 4  # both NumPy and the emitter round to within two
 # Operations whose choice between two equal zeros NumPy does not promise (it depends on the machine), and we do not.
 EITHER_ZERO = {"maximum", "minimum", "fmax", "fmin", "max", "min", "clip", "zero_multiply", "cumulative_extreme"}
 # Operations that add or multiply in another order.
-ACCUMULATING = {"sum", "prod", "matmul", "cumulative_sum", "cumulative_product", "scatter_add"}
+ACCUMULATING = {"sum", "prod", "matmul", "cumulative_sum", "cumulative_product", "scatter_add", *MATRICES}
 
 
 def packed(operation: type[Operation], samples: list[Sample]) -> tuple[Graph, list[Any]]:

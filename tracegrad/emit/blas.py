@@ -111,12 +111,12 @@ def _for_batch(frame: Frame, p: Product, pointers: list, sizes: list, dtype: np.
     with counted_loop(b, i64(0), frame.sizes.value(product(p.batch)), name="batch") as position:
         where = []
         for pointer, shape, size in zip(pointers, (p.a_batch, p.b_batch, p.batch), matrix_sizes):
-            which = _batch_index(frame, position, p.batch, shape)
+            which = batch_index(frame, position, p.batch, shape)
             where.append(element(b, pointer, b.mul(which, size), kind))
         run(where)
 
 
-def _batch_index(frame: Frame, position: ir.Value, batch: tuple[DimLike, ...], shape: tuple[DimLike, ...]) -> ir.Value:
+def batch_index(frame: Frame, position: ir.Value, batch: tuple[DimLike, ...], shape: tuple[DimLike, ...]) -> ir.Value:
     """The number of an operand's matrix for batch element `position`."""
     b = frame.builder
     if shape == batch:

@@ -10,7 +10,20 @@ from collections.abc import Sequence
 
 from tracegrad.emit.captures import expressions
 from tracegrad.ir.dims import DimLike, product, substitute
-from tracegrad.schedule.loops import Apply, Buffer, Call, Check, Fill, Loop, Read, Stmt, Store, UpdateAt, region_of
+from tracegrad.schedule.loops import (
+    MATRICES,
+    Apply,
+    Buffer,
+    Call,
+    Check,
+    Fill,
+    Loop,
+    Read,
+    Stmt,
+    Store,
+    UpdateAt,
+    region_of,
+)
 
 _CHEAP = {
     "add", "subtract", "multiply", "negative", "positive", "absolute", "square", "maximum", "minimum", "fmax", "fmin",
@@ -37,6 +50,8 @@ def cost(body: Sequence[Stmt], buffers: dict[str, Buffer]) -> DimLike:
             work = steps * sum(inside, start=0)
             name = region.node.attrs.get("symbol")  # it has a meaning inside only
             total = total + (work if name is None else substitute(work, {name: UNKNOWN}))
+        elif isinstance(statement, Call) and statement.kernel in MATRICES:
+            total = total + 4 * product((*buffers[statement.inputs[0]].shape, buffers[statement.inputs[-1]].shape[-1]))
         elif isinstance(statement, Call):
             total = total + sum((product(buffers[n].shape) for n in statement.outputs), start=0)
         else:

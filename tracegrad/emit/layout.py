@@ -28,7 +28,10 @@ SPEC = SimpleNamespace(inputs=0, outputs=1, table=2, symbols=3, header=4)
 
 # What a failed run leaves behind. `shared`: for a chunk of a loop, the address of the record of the whole; else 0.
 ERROR = SimpleNamespace(status=0, check=1, value=2, extent=3, shared=4, words=5)
-STATUS = SimpleNamespace(ok=0, index=1, host=2, memory=3, blas=4, interrupt=5)
+STATUS = SimpleNamespace(ok=0, index=1, host=2, memory=3, blas=4, interrupt=5, linalg=6)
+
+# NumPy's words for what a kernel on matrices found, by the value in the record.
+LINALG_ERRORS = {1: "Singular matrix", 2: "Matrix is not positive definite"}
 
 # What of this Python's objects native code takes for granted, as the first line of its IR.
 OBJECTS = f"; where objects have headers of {object.__basicsize__} bytes and the {sys.byteorder} end comes first\n"

@@ -29,10 +29,12 @@ from tracegrad.emit.llvm import (
     i64,
     memory_type,
 )
+from tracegrad.emit.matrices import emit_matrices
 from tracegrad.emit.ranges import emit_loop
 from tracegrad.emit.reductions import Accumulator, combine_values, identity
 from tracegrad.ir.dims import product
 from tracegrad.schedule.loops import (
+    MATRICES,
     Buffer,
     Call,
     Check,
@@ -48,6 +50,7 @@ from tracegrad.schedule.loops import (
 )
 
 _CALLS = {"matmul": emit_matmul, "cumulative": emit_cumulative, "host": emit_host}
+_CALLS |= dict.fromkeys(MATRICES, emit_matrices)
 
 
 def emit_body(frame: Frame, body: Sequence[Stmt]) -> None:

@@ -9,7 +9,7 @@ import numpy as np
 
 from tracegrad.emit.callbacks import take_exception
 from tracegrad.emit.interface import Array, IndexCheck, Interface
-from tracegrad.emit.layout import ERROR, SPEC, STATUS
+from tracegrad.emit.layout import ERROR, LINALG_ERRORS, SPEC, STATUS
 from tracegrad.ir.dims import DimLike, evaluate, symbol
 
 
@@ -107,6 +107,8 @@ class Fail:
             raise MemoryError(f"no memory for the workspace of {self.program.name}")
         if status == STATUS.blas:
             raise OverflowError(f"a matrix with {words[ERROR.value]} rows or columns is too large for BLAS")
+        if status == STATUS.linalg:
+            raise np.linalg.LinAlgError(LINALG_ERRORS[words[ERROR.value]])
         if status == STATUS.interrupt:
             raise KeyboardInterrupt
         raise AssertionError(f"{self.program.name} ended with status {status}")

@@ -103,6 +103,14 @@ class Library:
     kernel: str
 
 
+@record
+class Matrices:
+    """A kernel of the emitter on small square matrices along the last two axes (float32 or float64, of known size); any
+    others are calls back into `forward`. It may raise LinAlgError, so it stays where it is."""
+
+    kernel: str
+
+
 Lowering: TypeAlias = (
-    Elementwise | Reduction | IndexMap | Reshape | Gather | ScatterAdd | Write | Iota | Constant | Library
+    Elementwise | Reduction | IndexMap | Reshape | Gather | ScatterAdd | Write | Iota | Constant | Library | Matrices
 )

@@ -1,4 +1,5 @@
-"""Linear systems, inverses, determinants and the Cholesky factor. Values come from NumPy, in compiled programs too.
+"""Linear systems, inverses, determinants and the Cholesky factor. Values come from NumPy, in compiled programs too,
+but for small real matrices, which are loops there.
 
 Derivatives: M. Giles, Collected matrix derivative results for forward and reverse mode algorithmic differentiation
 (2008); of the Cholesky factor: I. Murray, Differentiation of the Cholesky decomposition (2016).
@@ -13,6 +14,7 @@ from numpy.linalg._linalg import SlogdetResult
 
 from tracegrad.errors import ShapeError, UnsupportedError
 from tracegrad.function import Operation
+from tracegrad.ir.lowering import Matrices
 from tracegrad.ir.types import Type
 from tracegrad.numpy_protocols import implements
 from tracegrad.ops.arithmetic import add, conj, multiply, negative, subtract
@@ -50,6 +52,7 @@ class Solve(Operation):
     """x with a @ x = b, for matrices a and b whose leading axes broadcast. Raises LinAlgError where a is singular."""
 
     name = "solve"
+    lower = Matrices("solve")
     saves = ("0y", "0")
 
     @staticmethod
@@ -73,6 +76,7 @@ class Inv(Operation):
     """The inverses of matrices. Raises LinAlgError where one is singular."""
 
     name = "inv"
+    lower = Matrices("inv")
     saves = ("y",)
 
     @staticmethod
@@ -93,6 +97,7 @@ class Det(Operation):
     """The determinants of matrices; the derivative is the matrix of cofactors, which singular matrices have too."""
 
     name = "det"
+    lower = Matrices("det")
     saves = ("0",)
 
     @staticmethod
@@ -143,6 +148,7 @@ class LogAbsDet(Operation):
     """log |det(a)| of real matrices."""
 
     name = "logabsdet"
+    lower = Matrices("logabsdet")
     saves = ("0",)
 
     @staticmethod
@@ -162,6 +168,7 @@ class DetSign(Operation):
     """The sign of the determinant of real matrices."""
 
     name = "det_sign"
+    lower = Matrices("det_sign")
     differentiable = False
 
     @staticmethod
@@ -180,6 +187,7 @@ class Cholesky(Operation):
     """
 
     name = "cholesky"
+    lower = Matrices("cholesky")
     saves = ("y",)
 
     @staticmethod

@@ -1,4 +1,4 @@
-"""Triangular systems. Values come from SciPy (LAPACK's trtrs), in compiled programs too.
+"""Triangular systems. Values come from SciPy (LAPACK's trtrs), in compiled programs too, but for small real matrices.
 
 Derivatives: M. Giles, Collected matrix derivative results for forward and reverse mode algorithmic differentiation
 (2008), section 2.2.3, restricted to the triangle that is read.
@@ -12,6 +12,7 @@ import numpy as np
 
 from tracegrad.errors import ShapeError
 from tracegrad.function import Operation
+from tracegrad.ir.lowering import Matrices
 from tracegrad.ir.types import Type
 from tracegrad.ops.arithmetic import conj, negative
 from tracegrad.ops.base import broadcast_shapes, shape_text
@@ -27,6 +28,7 @@ class SolveTriangular(Operation):
     """
 
     name = "solve_triangular"
+    lower = Matrices("solve_triangular")
     saves = ("0y", "0")
 
     @staticmethod

@@ -94,6 +94,8 @@ class Builder:
                 self.product(node)
             else:
                 self.library_call(node, lower.kernel)
+        elif isinstance(lower, lowering.Matrices):
+            self.library_call(node, lower.kernel)
 
     def elementwise(self, node: Node) -> None:
         index = self.variables(node.output.type.shape)
@@ -156,6 +158,8 @@ class Builder:
             inputs = tuple(self.in_dtype(v, node.output.type.dtype) for v in inputs)
         else:
             inputs, attrs = node.inputs, dict(node.attrs)
+            if isinstance(node.op.lower, lowering.Matrices):
+                inputs = tuple(self.in_dtype(v, node.output.type.dtype) for v in inputs)
         inputs = tuple(self.materialised(v) for v in inputs)
         self.add_call(CallStatement(kernel, inputs, node.outputs, node, attrs))
 

@@ -18,6 +18,7 @@ from tracegrad.ir.interpret import run_host
 from tracegrad.ir.threefry import threefry
 from tracegrad.schedule.identity import identity
 from tracegrad.schedule.loops import (
+    MATRICES,
     Apply,
     Call,
     Cast,
@@ -53,6 +54,18 @@ def _special(name: str) -> Callable[..., Any] | None:
 
 
 _OTHER_NAMES = {"abs": np.absolute, "zero_multiply": _zero_multiply, "random_bits": threefry}
+
+
+def _matrices(kernel: str, inputs: Sequence[np.ndarray], attrs: Mapping[str, Any]) -> Any:
+    if kernel == "solve_triangular":
+        a, b = inputs
+        t = np.tril(a) if attrs["lower"] else np.triu(a)
+        if attrs["unit"]:
+            t = np.where(np.eye(t.shape[-1], dtype=bool), 1, t)
+        return np.linalg.solve(t, b)
+    if kernel in ("logabsdet", "det_sign"):
+        return np.linalg.slogdet(inputs[0])[kernel == "logabsdet"]
+    return getattr(np.linalg, kernel)(*inputs)
 
 
 def evaluate(
@@ -152,6 +165,8 @@ class _Machine:
                 results = (ufunc.accumulate(x, axis=axis),)
         elif (region := region_of(s)) is not None:
             results = self.region(region, inputs)
+        elif s.kernel in MATRICES:
+            results = (_matrices(s.kernel, inputs, s.attrs),)
         elif s.kernel == "host":
             results = run_host(s.attrs["function"], inputs, self.sizes)
         else:

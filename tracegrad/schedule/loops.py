@@ -183,10 +183,13 @@ class Loop:
     reduced: tuple[str, ...] = ()
 
 
+MATRICES = ("solve", "solve_triangular", "inv", "det", "det_sign", "logabsdet", "cholesky")
+
+
 @record
 class Call:
-    """A library kernel on whole buffers: `matmul`, `cumulative`, `host` (attrs hold the node to run in Python), or a
-    loop or branch with programs of its own (see `Region`)."""
+    """A library kernel on whole buffers: `matmul`, `cumulative`, `host` (attrs hold the node to run in Python), one of
+    MATRICES on small matrices along the last two axes, or a loop or branch with programs of its own (see `Region`)."""
 
     kernel: str
     inputs: tuple[str, ...]

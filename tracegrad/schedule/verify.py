@@ -28,6 +28,7 @@ from tracegrad.ir.index import Bound, Index, Quotient
 from tracegrad.records import record
 from tracegrad.schedule.live import REGIONS
 from tracegrad.schedule.loops import (
+    MATRICES,
     Apply,
     Call,
     Cast,
@@ -53,7 +54,7 @@ from tracegrad.schedule.parallel import parallel_faults
 from tracegrad.schedule.printer import print_lines, print_program
 from tracegrad.schedule.ranges import Ranges, range_fault
 
-KERNELS = ("matmul", "cumulative", "host", *REGIONS)
+KERNELS = ("matmul", "cumulative", "host", *MATRICES, *REGIONS)
 Fault = tuple[Stmt | None, str]
 
 
