@@ -293,6 +293,12 @@ def test_grad_mode_belongs_to_its_thread():
     assert seen == [True]
 
 
+def test_comparing_arrays_gives_arrays():
+    a = np.array([1.0, 2.0])
+    assert type(tg.ops.elementwise.less(a, 1.5)) is np.ndarray
+    assert numbers(leaf(a) < 1.5).tolist() == [True, False]
+
+
 def test_a_thread_that_ends_with_recording_off_leaves_no_trace():
     threads = [threading.Thread(target=tg.set_grad_enabled, args=(False,)) for _ in range(3)]
     for thread in threads:

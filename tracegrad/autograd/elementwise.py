@@ -39,19 +39,20 @@ def straight_apply(cls: Any, compute: Compute, general: Compute) -> Compute | No
 
 
 def _unrecorded(differentiable: bool, compute: Compute, general: Compute) -> Compute:
-    """The general road, and a short one to a Tensor without history."""
+    """The general road, and short ones from arrays and to a Tensor without history."""
 
     def apply(*operands: Any) -> Any:
-        if state.trace is not None or modes.special or (differentiable and state.grad_enabled):
-            return general(*operands)
-        arrays = []
+        arrays, tensors = [], False
         for x in operands:
             if isinstance(x, Tensor):
-                if x._array is None:
+                x, tensors = x._array, True
+                if x is None:
                     return general(*operands)
-                arrays.append(x._array)
-            else:
-                arrays.append(x)
+            arrays.append(x)
+        if not tensors:
+            return compute(*operands)
+        if modes.special or (aside and state.trace is not None) or (differentiable and state.grad_enabled):
+            return general(*operands)
         result = compute(*arrays)
         return wrap(result if type(result) is ndarray else plain_array(result))
 

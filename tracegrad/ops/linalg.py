@@ -72,6 +72,8 @@ def cannot_multiply(a: Shape, b: Shape) -> ShapeError:
 def _left_cotangent(g: Any, b: Any, shapes: tuple[Shape, Shape]) -> Any:
     """g @ bᵀ; the caller sums over axes that were broadcast."""
     a_shape, b_shape = shapes
+    if type(g) is type(b) is np.ndarray and len(a_shape) <= 2 and len(b_shape) == 2:
+        return np.matmul(b, g) if len(a_shape) == 1 else np.matmul(g, b.T)
     if len(b_shape) == 1:
         return multiply(g, b) if len(a_shape) == 1 else multiply(expand_dims(g, -1), b)
     if len(a_shape) == 1:
@@ -86,6 +88,8 @@ def _left_cotangent(g: Any, b: Any, shapes: tuple[Shape, Shape]) -> Any:
 def _right_cotangent(g: Any, a: Any, shapes: tuple[Shape, Shape]) -> Any:
     """aᵀ @ g; the caller sums over axes that were broadcast."""
     a_shape, b_shape = shapes
+    if type(g) is type(a) is np.ndarray and len(a_shape) == 2 and len(b_shape) <= 2:
+        return np.matmul(a.T, g)
     if len(a_shape) == 1:
         return multiply(g, a) if len(b_shape) == 1 else multiply(expand_dims(a, -1), expand_dims(g, -2))
     if len(b_shape) <= 2:
