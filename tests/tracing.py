@@ -12,6 +12,7 @@ from tracegrad.ir.types import Type
 from tracegrad.passes.adjoint import adjoint
 from tracegrad.state import setting
 from tracegrad.tensor import Tensor
+from tracegrad.trace.columns import Columns
 from tracegrad.trace.tracer import Trace
 
 
@@ -20,14 +21,22 @@ def trace(function: Callable[..., Any], args: Sequence[Any]) -> tuple[Graph, lis
 
     The inputs are the arguments and then the arrays that the function took from elsewhere.
     """
+    graph, inputs, _ = trace_and_columns(function, args)
+    return graph, inputs
+
+
+def trace_and_columns(function: Callable[..., Any], args: Sequence[Any]) -> tuple[Graph, list[Any], Columns]:
+    """The same, and what the recording noted of its nodes."""
     recording = Trace(getattr(function, "__name__", "function"))
+    recording.columns = Columns()
     inputs = [recording.add_input(_type(a), f"x{i}", a) for i, a in enumerate(args)]
     with setting(trace=recording):
         results = function(*inputs)
         outputs = tuple(recording.lift(r) for r in (results if isinstance(results, tuple) else (results,)))
     graph, captured = recording.finish(outputs)
     arrays = [c._value() if isinstance(c, Tensor) else c for c in captured]
-    return graph, [*args, *arrays]
+    assert recording.columns is not None
+    return graph, [*args, *arrays], recording.columns
 
 
 def _type(arg: Any) -> Type:

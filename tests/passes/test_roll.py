@@ -10,13 +10,16 @@ import pytest
 
 import tracegrad as tg
 from tests.random_loops import random_loop
-from tests.tracing import trace
-from tracegrad.ir.graph import Graph
+from tests.tracing import trace, trace_and_columns
+from tracegrad.ir.graph import Graph, Node, Var
 from tracegrad.ir.interpret import interpret
+from tracegrad.ir.types import Type
 from tracegrad.ir.verify import verify
 from tracegrad.ops.loops import Scan
 from tracegrad.passes.adjoint import adjoint
 from tracegrad.passes.roll import roll
+from tracegrad.passes.roll_listing import listing
+from tracegrad.trace.columns import Columns
 
 RNG = np.random.default_rng(0)
 
@@ -237,10 +240,29 @@ def close(found: Any, expected: Any, single: bool) -> None:
     np.testing.assert_allclose(found, expected, rtol=1e-4 if single else 1e-9, atol=1e-5 if single else 1e-12)
 
 
+def check_listing(graph: Graph, columns: Columns) -> None:
+    """What a recording notes of its nodes is what one sees who looks at them."""
+    noted, seen = listing(graph, columns), listing(graph)
+    assert noted.attrs[noted.attrs == 0].size > 0  # seen by looking, no attributes have a number too
+    assert list(noted.nodes) == list(seen.nodes)
+    assert (noted.constants, noted.fixed) == (seen.constants, seen.fixed)
+    for name in ("first", "reads", "begin", "last"):
+        np.testing.assert_array_equal(getattr(noted, name), getattr(seen, name), name)
+    pairs = set(zip(noted.keys.tolist(), seen.keys.tolist(), strict=True))
+    assert len(pairs) == len({a for a, _ in pairs}) == len({b for _, b in pairs})
+    by_number: dict[int, Node] = {}
+    for node, number in zip(noted.nodes, noted.attrs.tolist(), strict=True):
+        assert by_number.setdefault(number, node).attrs == node.attrs
+    for node in (*graph.nodes, *seen.constants):
+        assert noted.definition(node.outputs[0]) is node
+    assert noted.definition(Var(Type(np.dtype(float)))) is None
+
+
 def check(function: Callable[..., Any], args: Sequence[Any]) -> list[int]:
     """Rolled = written out = NumPy, to the bit; first and second derivatives agree. The lengths of the scans."""
-    graph, inputs = trace(function, args)
-    rolled = roll(graph).graph
+    graph, inputs, columns = trace_and_columns(function, args)
+    check_listing(graph, columns)
+    rolled = roll(graph, columns).graph
     verify(rolled)
     expected = function(*args)
     for found, same, value in zip(
@@ -307,8 +329,9 @@ def test_loops_that_stay_written_out_say_why(function, args, reason):
 
 def check_random(seed: int) -> None:
     function, args, source = random_loop(seed)
-    graph, inputs = trace(function, args)
-    rolled = roll(graph).graph
+    graph, inputs, columns = trace_and_columns(function, args)
+    check_listing(graph, columns)
+    rolled = roll(graph, columns).graph
     verify(rolled)
     (found,), (same,) = interpret(rolled, inputs), interpret(graph, inputs)
     np.testing.assert_array_equal(found, same, err_msg=source)

@@ -23,13 +23,17 @@ def no_attrs() -> Mapping[str, Any]:
 
 
 class Var:
-    """One value of a graph. Identity is the object; `name` is only a hint for printing."""
+    """One value of a graph. Identity is the object; `name` is only a hint for printing.
 
-    __slots__ = ("name", "type")
+    `number` is for the trace that records it, which counts its values; -1 where none does.
+    """
+
+    __slots__ = ("name", "number", "type")
 
     def __init__(self, type: Type, name: str = ""):
         self.type = type
         self.name = name
+        self.number = -1
 
     def __repr__(self) -> str:
         return f"%{self.name or hex(id(self))[-5:]}: {self.type}"

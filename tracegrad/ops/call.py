@@ -194,7 +194,9 @@ def _settle_captured(trace: Any, start: int, known: set[Any]) -> bool:
         node = Node(Constant, (), (var,), {"value": np.ascontiguousarray(value, var.type.dtype), "weak": False})
         trace.definitions[var] = node
         constants.append(node)
-    trace.nodes[start:start] = constants
+    if constants:
+        trace.nodes[start:start] = constants
+        trace.columns = None
     return True
 
 
@@ -204,6 +206,7 @@ def _roll_back(trace: Any, start: int, known: set[Any]) -> None:
         for out in node.outputs:
             trace.definitions.pop(out, None)
     del trace.nodes[start:]
+    trace.columns = None
     for var in [v for v in trace.captured if v not in known]:
         trace._capture_of.pop(id(trace.captured.pop(var)), None)
     trace._constants = {k: v for k, v in trace._constants.items() if v in trace.definitions}

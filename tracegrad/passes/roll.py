@@ -22,10 +22,12 @@ from tracegrad.ops.loops import Scan, Weaken
 from tracegrad.ops.shape import BroadcastTo, Reshape, Transpose
 from tracegrad.ops.slicing import Slice
 from tracegrad.ops.stop import StopGradient
-from tracegrad.passes.roll_build import Builder, Elements, Variation
+from tracegrad.passes.roll_body import Elements, Variation
+from tracegrad.passes.roll_build import Builder
 from tracegrad.passes.roll_listing import Listing, best_start, listing, periods, runs
 from tracegrad.passes.roll_match import MOVING, Carried, Each, Loop, Obstacle, Repetition
 from tracegrad.records import record
+from tracegrad.trace.columns import Columns
 
 LEAST_COUNT = 8  # iterations; fewer stay written out
 LEAST_NODES = 96  # nodes in all iterations together
@@ -48,15 +50,18 @@ class Rolled:
     elements: Elements
 
 
-def roll(graph: Graph) -> Rolled:
-    """The graph with its repetitions rolled up into loops; it computes the same values."""
+def roll(graph: Graph, columns: Columns | None = None) -> Rolled:
+    """The graph with its repetitions rolled up into loops; it computes the same values.
+
+    `columns` are what was noted of its nodes while they were recorded.
+    """
     elements: Elements = {}
     notes: list[str] = []
     failed: dict[Any, str] = {}
     for depth in range(DEPTH):
         if len(graph.nodes) < (2 * LEAST_COUNT if depth else LEAST_NODES):
             break
-        listed = listing(graph)
+        listed = listing(graph, None if depth else columns)
         found = _Search(listed, elements, graph.name)
         found.run()
         failed = found.failed

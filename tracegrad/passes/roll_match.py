@@ -52,13 +52,9 @@ class Carried:
 
 @record
 class Each:
-    """An operand from before the loop: one value for every iteration, all the same for what never changes."""
+    """An operand from before the loop: one value for every iteration; a single one for what never changes."""
 
     values: tuple[Var, ...]
-
-    @property
-    def fixed(self) -> bool:
-        return all(v is self.values[0] for v in self.values)
 
 
 Operand = Within | Carried | Each
@@ -88,7 +84,7 @@ class Loop:
     @property
     def template(self) -> tuple[Node, ...]:
         """The nodes of the last iteration."""
-        return self.listed.nodes[self.stop - self.period : self.stop]
+        return tuple(self.listed.nodes[self.stop - self.period : self.stop])
 
     def place(self, var_number: int) -> int:
         return int(var_number - self.listed.first[self.start]) % self.width
@@ -100,7 +96,11 @@ class Loop:
 
     def value(self, iteration: int, place: int) -> Var:
         """What an iteration computed."""
-        return self.listed.values[int(self.listed.first[self.start]) + iteration * self.width + place]
+        return self.listed.value(int(self.listed.first[self.start]) + iteration * self.width + place)
+
+    def values(self, iterations: np.ndarray, place: int) -> tuple[Var, ...]:
+        """The same of several iterations."""
+        return self.listed.values(self.listed.first[self.start] + iterations * self.width + place)
 
 
 class Repetition:
@@ -127,22 +127,26 @@ class Repetition:
     def _operand_breaks(self) -> np.ndarray:
         """Per iteration whether an operand changes there in another way than before."""
         step = np.diff(self.reads, axis=0)
-        kind = np.where(step == 0, 1, np.where(step == self.width, 2, 0))  # the same, further on, other
-        change = (kind[:-1] != 0) & (kind[1:] != kind[:-1])
+        same, further = step == 0, step == self.width
+        self.always = same.all(axis=0), further.all(axis=0)
+        change = (same[:-1] > same[1:]) | (further[:-1] > further[1:])
         return np.concatenate(([True, False], change.any(axis=1)))[: self.count]
 
     def _attribute_breaks(self) -> None:
-        nodes = self.listed.nodes[self.start : self.stop]
-        attrs = list(map(attrgetter("attrs"), nodes))
+        known = self.listed.attrs[self.start : self.stop].reshape(self.count, self.period)
+        same = (known == known[0]).all(axis=0)
         for position in range(self.period):
-            first = nodes[position]
-            if first.bodies:
-                self._note(position, [tuple(map(body_key, n.bodies)) for n in nodes[position :: self.period]], "body")
-            if not first.attrs:
-                if any(attrs[position :: self.period]):
-                    self._note(position, list(map(attrs_key, attrs[position :: self.period])), "arguments")
+            first = self.listed.nodes[self.start + position]
+            if same[position] and not first.bodies:
                 continue
-            columns = attrs[position :: self.period]
+            nodes = self.listed.nodes[self.start + position : self.stop : self.period]
+            if first.bodies:
+                self._note(position, [tuple(map(body_key, n.bodies)) for n in nodes], "body")
+            columns = list(map(attrgetter("attrs"), nodes))
+            if not first.attrs:
+                if any(columns):
+                    self._note(position, list(map(attrs_key, columns)), "arguments")
+                continue
             names = tuple(first.attrs)
             if len(set(map(tuple, columns))) > 1:
                 self._note(position, list(map(attrs_key, columns)), "arguments")
@@ -231,6 +235,12 @@ class Repetition:
         listed, width = self.listed, self.width
         origin = int(listed.first[self.start])
         begin = origin + first * width
+        same, further = self.always
+        last = int(self.reads[end - 1, slot])
+        if same[slot] and last < begin:
+            return Each((listed.value(last),)), first
+        if further[slot] and last >= origin + (end - 1) * width:
+            return Within(last - origin - (end - 1) * width), first
         read = self.reads[first:end, slot]
         count = end - first
         distance = begin + np.arange(count) * width - read  # from the first value of its iteration
@@ -240,15 +250,15 @@ class Repetition:
             return self._from_before(read, begin, first, slot)
         delay = -(-int(distance[-1]) // width)
         if read[-1] == read[-2]:
-            return Each((listed.values[read[-1]],)), first + int(count - delay)
+            return Each((listed.value(read[-1]),)), first + int(count - delay)
         if delay > MOST_DELAY:
             raise self._obstacle(f"it reads a value of {delay} iterations ago", slot)
         regular = _last_other(distance)  # from here on the values are those of `delay` iterations before
         if regular > delay or (read[:regular] >= begin).any():
             return Carried(0, delay, ()), first + max(regular - delay, 1)
         place = delay * width - int(distance[-1])
-        initial = tuple(listed.values[n] for n in read[:delay])
-        own = listed.values[begin + place].type
+        initial = listed.values(read[:delay])
+        own = listed.value(begin + place).type
         fits = all(v.type == own or self._becomes(v, own, slot) for v in initial)
         return Carried(place, delay, initial), first if fits and (read[:delay] < begin).all() else first + 1
 
@@ -266,9 +276,9 @@ class Repetition:
         inside = np.flatnonzero(read >= begin)
         if len(inside):
             return Each(()), first + int(inside[-1]) + 1
-        values = tuple(self.listed.values[n] for n in read.tolist())
         if (read == read[-1]).all():
-            return Each(values), first
+            return Each((self.listed.value(read[-1]),)), first
+        values = self.listed.values(read)
         types = [v.type for v in values]
         different = [t for t, kind in enumerate(types) if kind != types[-1]]
         return Each(values), first + (different[-1] + 1 if different else 0)
@@ -278,9 +288,10 @@ class Repetition:
 
     def _settled(self, first: int, end: int) -> bool:
         """Whether the first of these iterations computes values of the types that the others compute."""
-        values = self.listed.values
         begin, last = (int(self.listed.first[self.start]) + k * self.width for k in (first, end - 1))
-        return all(values[begin + k].type == values[last + k].type for k in range(self.width))
+        places = np.arange(self.width)
+        pairs = zip(self.listed.values(begin + places), self.listed.values(last + places), strict=True)
+        return all(v.type == w.type for v, w in pairs)
 
     def _finish(self, first: int, end: int, operands: Sequence[Operand]) -> Loop:
         listed = self.listed

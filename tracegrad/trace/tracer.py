@@ -21,13 +21,20 @@ from tracegrad.ir.sizes import Size, active, plain_attributes, values_now
 from tracegrad.ir.types import Type, known_type
 from tracegrad.ops.constant import Constant
 from tracegrad.ops.hooked import with_hooks
+from tracegrad.ops.reduction import Sum
+from tracegrad.ops.shape import BroadcastTo, Reshape, Transpose
+from tracegrad.ops.slicing import Slice
 from tracegrad.ops.stop import StopGradient
 from tracegrad.state import state
 from tracegrad.tensor import Tensor, check_array
+from tracegrad.trace.columns import Columns
 from tracegrad.trace.leaf_gradients import Live
 from tracegrad.trace.memory import Memory, refresh_view
 
 _new = tuple.__new__  # of Nodes, without their own
+_traced = Tensor._traced
+_COMPARED = frozenset((BroadcastTo, Reshape, Slice, Sum, Transpose))  # their attributes mean the same where equal
+MOST_INFERRED = 4096  # types of results kept
 _PYTHON_NUMBERS = (bool, int, float, complex)
 Captured = np.ndarray | Tensor | Live
 
@@ -54,10 +61,11 @@ class Trace:
         self.location: Location | None = None  # stands in for the user's line while an adjoint is derived
         self._capture_of: dict[int, Var] = {}
         self._constants: dict[tuple[type, Any], Var] = {}
-        self._inferred: dict[tuple[Any, ...], tuple[Any, list[Type]]] = {}
+        self._inferred: dict[tuple[Any, ...], tuple[Any, Mapping[str, Any], list[Type]]] = {}
         self.memory = Memory(self)
         self.activity_known = False  # whether `depends_on_differentiated` sees all there is to see
         self._needs: dict[Var, bool] = {}
+        self.columns: Columns | None = None  # the nodes in numbers, where somebody will look for repetitions
         self.hooked: dict[Var, Any] = {}  # hooks registered on values, for whoever differentiates the graph
 
     # ---- inputs ----------------------------------------------------------------------------------------------------
@@ -66,6 +74,8 @@ class Trace:
         """A Tensor for a new input. Its number is `value`, or what the outer Tensor `source` has, or unknown."""
         var = Var(type, name)
         self.inputs.append(var)
+        if self.columns is not None:
+            self.columns.note_other(var)
         if value is not None:
             self.values[var] = value
         if source is not None:
@@ -99,7 +109,7 @@ class Trace:
         var = self._constants.get(key)
         if var is None:
             var = Var(known_type(array.dtype, (), weak))
-            self._record(Node(Constant, (), (var,), {"value": array, "weak": weak}, (), None))
+            self._append(Node(Constant, (), (var,), {"value": array, "weak": weak}, (), None))
             self._constants[key] = var
             self.values[var] = array.item() if weak else array
         return var
@@ -141,14 +151,24 @@ class Trace:
                 self.values[var] = value
             self.captured[var] = value
             self._capture_of[id(value)] = var
+            if self.columns is not None:
+                self.columns.note_other(var)
         return var
 
     # ---- recording -------------------------------------------------------------------------------------------------
 
-    def _record(self, node: Node) -> None:
+    def _append(self, node: Node) -> None:
+        """Record a node whose outputs are new values, and whose inputs are values of this trace."""
         self.nodes.append(node)
         for out in node.outputs:
             self.definitions[out] = node
+        if self.columns is not None:
+            self.columns.note(node)
+
+    def _record(self, node: Node) -> None:
+        """Record a node from anywhere."""
+        self.columns = None
+        self._append(node)
 
     def emit(
         self,
@@ -162,7 +182,7 @@ class Trace:
         """Record one node and return Tensors for its outputs."""
         outputs = tuple(map(Var, types))
         attrs = plain_attributes(attrs)
-        self._record(Node(op, inputs, outputs, attrs, bodies, location))
+        self._append(Node(op, inputs, outputs, attrs, bodies, location))
         return tuple(Tensor._traced(self, out) for out in outputs)
 
     def apply(self, op: type[Operation], args: tuple[Any, ...], attrs: Mapping[str, Any]) -> Any:
@@ -182,14 +202,16 @@ class Trace:
             inputs.append(var)
             types.append(var.type)
         attrs = plain_attributes(attrs) if attrs else NO_ATTRS
-        inferred = self._infer(op, types, attrs)
-        several = type(inferred) is tuple
-        outs = tuple(map(Var, inferred)) if several else (Var(inferred),)  # type: ignore[arg-type]
+        inferred, attrs = self._infer(op, types, attrs)
+        several = isinstance(inferred, tuple)
+        outs = tuple(map(Var, inferred)) if isinstance(inferred, tuple) else (Var(inferred),)
         node = _new(Node, (op, tuple(inputs), outs, attrs, (), self.location or user_location()))
         self.nodes.append(node)
         for out in outs:
             self.definitions[out] = node
-        outputs = tuple([Tensor._traced(self, out) for out in outs])
+        if self.columns is not None:
+            self.columns.note(node)
+        outputs = tuple([_traced(self, out) for out in outs]) if several else (_traced(self, outs[0]),)
         if not state.grad_enabled:
             outputs = tuple(
                 self.emit(StopGradient, (o._var,), (o._var.type,), NO_ATTRS, (), None)[0] if o._var.type.inexact else o
@@ -201,18 +223,27 @@ class Trace:
             self.memory.note_view(op, args[0], attrs, outputs[0])
         return outputs if several else outputs[0]
 
-    def _infer(self, op: type[Operation], types: list[Type], attrs: Mapping[str, Any]) -> Type | tuple[Type, ...]:
-        """What an operation gives for operands of these types; types that come again are the same objects."""
-        if attrs:
-            inferred = op.infer(*types, **attrs)
-            return inferred if type(inferred) is tuple else _met(inferred)  # type: ignore[arg-type]
-        key = (op, *map(id, types))
+    def _infer(
+        self, op: type[Operation], types: list[Type], attrs: Mapping[str, Any]
+    ) -> tuple[Type | tuple[Type, ...], Mapping[str, Any]]:
+        """What an operation gives for operands of these types, and its attributes.
+
+        Types and attributes that come again are the same objects.
+        """
+        if not attrs:
+            key: tuple[Any, ...] = (op, *map(id, types))
+        elif op in _COMPARED and active.sizes is None:
+            key = (op, *map(id, types), *attrs, *attrs.values())
+        else:
+            return op.infer(*types, **attrs), attrs
         found = self._inferred.get(key)
         if found is None:
-            inferred = op.infer(*types)
+            inferred = op.infer(*types, **attrs)
             inferred = tuple(map(_met, inferred)) if isinstance(inferred, tuple) else _met(inferred)
-            found = self._inferred[key] = inferred, types  # the types are kept, so that their ids are theirs
-        return found[0]
+            found = inferred, attrs, types  # the types are kept, so that their ids are theirs
+            if len(self._inferred) < MOST_INFERRED:
+                self._inferred[key] = found
+        return found[0], found[1]
 
     def _operand(self, arg: Any, var: Var) -> Any:
         """What a backward inside the trace reads of an operand: of an array its value here, so that nothing freezes."""
@@ -305,6 +336,8 @@ class Trace:
                 kept.append(var)
                 captured.append(value)
         graph = Graph((*self.inputs, *kept), (*constants, *self.nodes), outputs, self.name)
+        if self.hooked:
+            self.columns = None
         return with_hooks(graph, self.hooked), captured
 
 
@@ -324,7 +357,7 @@ def splice(trace: Trace, graph: Graph, args: tuple[Var, ...]) -> tuple[Var, ...]
     for node in graph.nodes:
         outputs = tuple(Var(o.type, o.name) for o in node.outputs)
         env.update(zip(node.outputs, outputs, strict=True))
-        trace._record(
+        trace._append(
             Node(node.op, tuple(env[v] for v in node.inputs), outputs, node.attrs, node.bodies, node.location)
         )
     return tuple(env[v] for v in graph.outputs)

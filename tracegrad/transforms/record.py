@@ -18,6 +18,7 @@ from tracegrad.passes.roll import roll, with_guards_joined
 from tracegrad.records import record
 from tracegrad.state import setting
 from tracegrad.tensor import Tensor
+from tracegrad.trace.columns import Columns
 from tracegrad.trace.leaf_gradients import Live
 from tracegrad.trace.randomness import random_numbers_watched
 from tracegrad.trace.size_functions import functions_of_sizes
@@ -81,6 +82,7 @@ def record(
     """
     name = getattr(function, "__name__", function.__class__.__name__)
     trace = Trace(name, parent)
+    trace.columns = Columns()
     trace.activity_known = not symbolic and (parent is None or parent.activity_known)
     replaced = list(leaves)
     inputs: list[Var] = []
@@ -123,7 +125,7 @@ def record(
     outputs += (*written, *(var for var, _ in trace.guards))
     graph, captured = trace.finish(outputs)
     trace.values.clear()
-    rolled = roll(graph)
+    rolled = roll(graph, trace.columns)
     graph, guards = with_guards_joined(rolled, guards)
     positions = list(types)
     wrt = tuple(positions.index(p) for p in differentiated)
