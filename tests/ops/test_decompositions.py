@@ -104,6 +104,17 @@ def test_equal_values():
     assert not np.isfinite(g).any()
 
 
+def test_what_vectors_hide_where_values_are_equal():
+    """u s vᴴ has a gradient where s is 0, though none flows back to u and v: not a wrong one, but NaN."""
+
+    def product(z: Any) -> Any:
+        u, s, vh = np.linalg.svd(z)
+        return np.sum(A * ((u * s) @ vh))
+
+    for x in (np.zeros((3, 3)), np.diag([1.0, 0, 0])):
+        assert np.isnan(gradients(product, [x])[0]).any()
+
+
 def test_rank_deficient_product_of_its_factors():
     x = values((6, 3)) @ values((3, 6), seed=1)
     weights = values((6, 6), seed=2)

@@ -9,8 +9,9 @@ complex matrices with the phases of Z. Wan and S. Zhang, Automatic differentiati
 S. Walter and L. Lehmann, Algorithmic differentiation of linear algebra functions with application in optimum
 experimental design (2010).
 
-Vectors are functions of the matrix only where values differ. Where two are equal, what flows back through their vectors
-is divided by 0: gradients become infinite or NaN; through values alone they stay right.
+Vectors are functions of the matrix only where values differ. Where two are equal, what flows back through vectors is
+divided by 0, so that gradients are infinite or NaN, be it zero or not: u s vᴴ has a gradient where s is 0, though none
+flows back to u. What flows back to the values a user reads takes another way, `FactorValues`, and stays right.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ from tracegrad.errors import AutogradError
 from tracegrad.function import Operation
 from tracegrad.ir.dims import DimLike
 from tracegrad.ir.types import Type
-from tracegrad.ops.arithmetic import ZeroMultiply, add, divide, multiply, negative, subtract
+from tracegrad.ops.arithmetic import add, divide, multiply, negative, subtract
 from tracegrad.ops.casting import imag, real
 from tracegrad.ops.comparison import equal
 from tracegrad.ops.diagonal import Diagonal, DiagonalPlace, tril, triu
@@ -33,6 +34,7 @@ from tracegrad.ops.select import where
 from tracegrad.ops.shape import expand_dims, squeeze
 from tracegrad.ops.slicing import slice_axis
 from tracegrad.ops.solve import adjoint, lapack_dtype
+from tracegrad.ops.stop import stop_gradient
 from tracegrad.ops.triangular import SolveTriangular
 
 
@@ -53,10 +55,10 @@ def placed(diagonal: Any) -> Any:
 
 
 def _over(x: Any, gaps: Any) -> Any:
-    """x divided by the gaps between values, off the diagonal; 0 where x is, even if the gap is."""
+    """x divided by the gaps between values, off the diagonal."""
     place = positions(gaps.shape[-1])
     diagonal = equal(expand_dims(place, -1), place)
-    return ZeroMultiply.apply(x, where(diagonal, 0, divide(1.0, where(diagonal, 1, gaps))))
+    return multiply(x, where(diagonal, 0, divide(1.0, where(diagonal, 1, gaps))))
 
 
 class PhaseFree(Operation):
@@ -90,6 +92,41 @@ class PhaseFree(Operation):
 
 def _phase_free(x: Any, turning: Any) -> Any:
     return PhaseFree.apply(x, turning) if x.dtype.kind == "c" else x
+
+
+class FactorValues(Operation):
+    """The row of values out of the factorisation of matrices: eigenvalues where `upper` is given, else singular values.
+
+    The second operand is the factorisation without a derivative. That of the values needs the vectors, and factorises
+    once more, which value numbering merges with the first time: so nothing flows back through vectors that only lie
+    beside the values.
+    """
+
+    name = "factor_values"
+    saves = ("0", "")
+
+    @staticmethod
+    def forward(a: np.ndarray, packed: np.ndarray, *, upper: bool | None) -> np.ndarray:
+        return packed[..., 0 if upper is not None else a.shape[-2], :].real.copy()
+
+    @staticmethod
+    def infer(a: Type, packed: Type, *, upper: bool | None) -> Type:
+        return Type(np.zeros(0, packed.dtype).real.dtype, (*packed.shape[:-2], packed.shape[-1]))
+
+    @staticmethod
+    def backward(ctx: Any, g: Any) -> tuple[Any, None]:
+        a, upper = ctx.inputs[0], ctx.attrs["upper"]
+        m, n = ctx.types[0].shape[-2:]
+        if upper is None:
+            u, _, v = svd_parts(Svd.apply(a), m, n)
+        else:
+            u = v = rows_of(Eigh.apply(a, upper=upper), 1, n)
+        return matmul(multiply(u, expand_dims(g, -2)), adjoint(v)), None
+
+
+def values_of(a: Any, packed: Any, upper: bool | None = None) -> Any:
+    """The values in the factorisation `packed` of a."""
+    return FactorValues.apply(a, stop_gradient(packed), upper=upper)
 
 
 class Eigh(Operation):
@@ -147,11 +184,10 @@ class Svd(Operation):
         row, column = expand_dims(s, -2), expand_dims(s, -1)
         gaps = multiply(subtract(row, column), add(row, column))
         mixed_u, mixed_v = _over(by_u, gaps), _over(by_v, gaps)
-        inner = placed(gs)
-        inner = add(inner, ZeroMultiply.apply(add(mixed_u, adjoint(mixed_u)), row))
-        inner = add(inner, ZeroMultiply.apply(add(mixed_v, adjoint(mixed_v)), column))
+        inner = add(placed(gs), multiply(add(mixed_u, adjoint(mixed_u)), row))
+        inner = add(inner, multiply(add(mixed_v, adjoint(mixed_v)), column))
         if u.dtype.kind == "c":
-            phase = ZeroMultiply.apply(imag(Diagonal.apply(by_u, offset=0)), divide(1.0, s))
+            phase = divide(imag(Diagonal.apply(by_u, offset=0)), s)
             inner = add(inner, placed(multiply(phase, 1j)))
         result = matmul(matmul(u, inner), adjoint(v))
         if m != u.shape[-1]:
@@ -168,7 +204,7 @@ def svd_parts(packed: Any, m: DimLike, n: DimLike) -> tuple[Any, Any, Any]:
 
 def _beyond(vectors: Any, g: Any, s: Any) -> Any:
     """The part of g outside the space that the vectors span, over the singular values."""
-    scaled = ZeroMultiply.apply(g, expand_dims(divide(1.0, s), -2))
+    scaled = divide(g, expand_dims(s, -2))
     return subtract(scaled, matmul(vectors, matmul(adjoint(vectors), scaled)))
 
 

@@ -14,7 +14,7 @@ from tracegrad.ops.arithmetic import absolute, divide, multiply, subtract
 from tracegrad.ops.base import shape_text
 from tracegrad.ops.casting import astype
 from tracegrad.ops.comparison import equal, greater, logical_not
-from tracegrad.ops.decompositions import Eigh, Pinv, Qr, Svd, row_of, rows_of, svd_parts
+from tracegrad.ops.decompositions import Eigh, Pinv, Qr, Svd, rows_of, svd_parts, values_of
 from tracegrad.ops.joining import concatenate
 from tracegrad.ops.linalg import matmul
 from tracegrad.ops.operands import guarded_int, operand, smaller
@@ -37,10 +37,13 @@ def matrices(x: Any, name: str) -> Any:
 # ---- eigenvalues --------------------------------------------------------------------------------------------------
 
 
-def _eigh(a: Any, UPLO: str, name: str) -> Any:
+def _eigh(a: Any, UPLO: str, name: str) -> tuple[Any, Any]:
     if str(UPLO).upper() not in ("L", "U"):
         raise ArgumentError(f"UPLO must be 'L' or 'U', not {UPLO!r}")
-    return Eigh.apply(square_matrices(a, name), upper=str(UPLO).upper() == "U")
+    x = square_matrices(a, name)
+    upper = str(UPLO).upper() == "U"
+    packed = Eigh.apply(x, upper=upper)
+    return values_of(x, packed, upper), rows_of(packed, 1, packed.shape[-1])
 
 
 @implements(np.linalg.eigh)
@@ -50,14 +53,13 @@ def eigh(a: Any, UPLO: str = "L") -> EighResult:
     Where eigenvalues are equal, gradients through eigenvectors are infinite or NaN. What depends on the phases of
     complex eigenvectors raises AutogradError.
     """
-    packed = _eigh(a, UPLO, "eigh")
-    return EighResult(row_of(packed, 0), rows_of(packed, 1, packed.shape[-1]))
+    return EighResult(*_eigh(a, UPLO, "eigh"))
 
 
 @implements(np.linalg.eigvalsh)
 def eigvalsh(a: Any, UPLO: str = "L") -> Any:
     """The eigenvalues of symmetric or Hermitian matrices, ascending."""
-    return row_of(_eigh(a, UPLO, "eigvalsh"), 0)
+    return _eigh(a, UPLO, "eigvalsh")[0]
 
 
 @implements(np.linalg.eig, np.linalg.eigvals)
@@ -89,15 +91,16 @@ def svd(a: Any, full_matrices: bool = True, compute_uv: bool = True, hermitian: 
             "singular value are arbitrary and have no derivative",
             fix="pass full_matrices=False",
         )
-    u, s, v = svd_parts(Svd.apply(x), m, n)
-    return SVDResult(u, s, adjoint(v))
+    packed = Svd.apply(x)
+    u, _, v = svd_parts(packed, m, n)
+    return SVDResult(u, values_of(x, packed), adjoint(v))
 
 
 @implements(np.linalg.svdvals)
 def svdvals(x: Any, /) -> Any:
     """The singular values in descending order."""
     x = matrices(x, "svdvals")
-    return row_of(Svd.apply(x), x.shape[-2])
+    return values_of(x, Svd.apply(x))
 
 
 @implements(np.linalg.cond)

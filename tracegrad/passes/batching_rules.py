@@ -186,7 +186,7 @@ RULES |= dict.fromkeys(
 )  # fmt: skip
 RULES |= dict.fromkeys(
     ("diagonal", "diagonal_place", "window_pick", "window_put", "inv", "det", "cofactors", "logabsdet", "det_sign",
-     "cholesky", "expm", "eigh", "svd", "qr", "pinv", "phase_free"),
+     "cholesky", "expm", "eigh", "svd", "qr", "pinv", "phase_free", "factor_values"),
     on_last_axes,
 )  # fmt: skip
 RULES |= dict.fromkeys(("slice", "unslice", "slice_update"), slices)

@@ -29,6 +29,16 @@ def _svd() -> list[Sample]:
     return [*(Sample((x,)) for x in arrays), *more]
 
 
+def _values() -> list[Sample]:
+    # Not smooth: the derivative of both operands together is that of the values.
+    factors = np.linalg.eigh(SYMMETRIC), np.linalg.svd(TALL, full_matrices=False)
+    eigen, singular = np.vstack(factors[0]), np.vstack([factors[1][0], factors[1][1], factors[1][2].T])
+    return [
+        Sample((SYMMETRIC, eigen), {"upper": False}, smooth=False),
+        Sample((TALL, singular), {"upper": None}, smooth=False),
+    ]
+
+
 def _qr() -> list[Sample]:
     arrays = [TALL, STACK, SQUARE - 1j * SYMMETRIC]
     return [*(Sample((x,)) for x in arrays), Sample((TALL.astype("f4"),), smooth=False), Sample((np.zeros((0, 2, 2)),))]
@@ -47,6 +57,7 @@ def _phase_free() -> list[Sample]:
 
 SAMPLES: dict[str, Callable[[], list[Sample]]] = {
     "eigh": _eigh,
+    "factor_values": _values,
     "svd": _svd,
     "qr": _qr,
     "pinv": _pinv,
