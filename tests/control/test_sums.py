@@ -70,3 +70,19 @@ def test_rows_read_at_computed_positions():
         return tg.fori_loop(0, 30, lambda i, h: h * data[i] + data[29 - i, 1], h).sum()
 
     check(function, (RNG.standard_normal((20, 6)), RNG.standard_normal((30, 6)), RNG.standard_normal(6)), 20)
+
+
+def test_what_a_derivative_shares_with_the_step_is_kept_too():
+    """The derivative of cos is a sine that the step has on its tape."""
+
+    def rotate(x: Any) -> Any:
+        return tg.fori_loop(0, 9, lambda i, c: c * np.cos(c) + np.sin(c), x)
+
+    gradient = tg.grad(rotate)
+    x, slope = 0.4, 1.0
+    for _ in range(9):
+        slope *= 2 * np.cos(x) - x * np.sin(x)
+        x = x * np.cos(x) + np.sin(x)
+    np.testing.assert_allclose(gradient(0.4), slope, rtol=1e-12)
+    adjoint = gradient.show("schedule").split("_adjoint", 1)[1]
+    assert "sin(" not in adjoint and "cos(" not in adjoint

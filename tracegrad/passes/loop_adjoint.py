@@ -23,6 +23,7 @@ from tracegrad.ops.loops import Cond, Scan, Sized, Weaken, While
 from tracegrad.ops.loops.readings import readings
 from tracegrad.ops.loops.scan import body_parts, is_dear, output_types, parts, stacked, with_tape
 from tracegrad.passes.adjoint import active_values, adjoint, constants_met, values_reaching
+from tracegrad.passes.cse import cse
 from tracegrad.passes.dce import dce
 from tracegrad.records import record
 from tracegrad.state import setting, state
@@ -47,7 +48,7 @@ def _emit(op: Any, inputs: Sequence[Any], types: Sequence[Type], attrs: Any, bod
 
 def pulled(graph: Graph, wrt: Sequence[int], seeds: Sequence[int]) -> Graph:
     """The graph from inputs and cotangents of the `seeds` outputs to cotangents of the `wrt` inputs."""
-    joint, _ = adjoint(graph, wrt, seeds)
+    joint = cse(adjoint(graph, wrt, seeds)[0])  # the derivative of cos is a sine that may be there, and kept
     return dce(joint.with_nodes(joint.nodes, joint.outputs[len(graph.outputs) :]))
 
 
