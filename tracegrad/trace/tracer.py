@@ -14,7 +14,7 @@ import numpy as np
 
 from tracegrad.errors import ArgumentError, SymbolicValueError, user_location
 from tracegrad.function import Operation, link
-from tracegrad.ir.dims import DimLike
+from tracegrad.ir.dims import Dim, DimLike
 from tracegrad.ir.graph import NO_ATTRS, Graph, Location, Node, Var
 from tracegrad.ir.interpret import run_node
 from tracegrad.ir.sizes import Size, active, plain_attributes, values_now
@@ -342,8 +342,9 @@ class Trace:
 
 
 def _met(type: Type) -> Type:
-    """The same object for equal types. Sizes of the call at hand must not be compared for that."""
-    return known_type(type.dtype, type.shape, type.weak) if active.sizes is None else type
+    """The same object for equal types; sizes of the call at hand and NumPy integers must not be compared for that."""
+    plain = active.sizes is None and all(d.__class__ in (int, Dim) for d in type.shape)
+    return known_type(type.dtype, type.shape, type.weak) if plain else type
 
 
 def _is_ours_alone(value: np.ndarray) -> bool:
