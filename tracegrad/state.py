@@ -47,7 +47,8 @@ class _Thread:
     """What stands for a thread in `aside`, and leaves it with the thread."""
 
     def __del__(self) -> None:
-        aside.discard(id(self))
+        if aside is not None:  # at exit the module may have been emptied before
+            aside.discard(id(self))
 
 
 # The threads in which a trace is active, recording is off, or kept values are noted. Mostly it is empty, and asking

@@ -181,15 +181,15 @@ def _settle_captured(trace: Any, start: int, known: set[Any]) -> bool:
     from tracegrad.trace.tracer import _is_ours_alone
 
     constants = []
-    for var in [v for v in trace.captured if v not in known]:
-        value = trace.captured[var]
-        del trace.captured[var]
-        held = trace.values.pop(var, None) is not None
+    new = [v for v in trace.captured if v not in known]
+    trace.settle(new)
+    for var in new:
+        value = trace.captured.pop(var)
         if not isinstance(value, np.ndarray) or not _is_ours_alone(value):
             trace.captured[var] = value
-            if held:
-                trace.values[var] = value
             return False
+        trace.values.pop(var, None)
+        trace.contents.pop(var, None)
         trace._capture_of.pop(id(value), None)
         node = Node(Constant, (), (var,), {"value": np.ascontiguousarray(value, var.type.dtype), "weak": False})
         trace.definitions[var] = node
@@ -209,6 +209,7 @@ def _roll_back(trace: Any, start: int, known: set[Any]) -> None:
     trace.columns = None
     for var in [v for v in trace.captured if v not in known]:
         trace._capture_of.pop(id(trace.captured.pop(var)), None)
+        trace.contents.pop(var, None)
     trace._constants = {k: v for k, v in trace._constants.items() if v in trace.definitions}
 
 

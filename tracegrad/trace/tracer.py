@@ -7,7 +7,7 @@ So a trace costs little memory, yet behaves as the real forward run it stands fo
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -28,6 +28,7 @@ from tracegrad.ops.stop import StopGradient
 from tracegrad.state import state
 from tracegrad.tensor import Tensor, check_array
 from tracegrad.trace.columns import Columns
+from tracegrad.trace.contents import Contents, overwritten_in_part
 from tracegrad.trace.leaf_gradients import Live
 from tracegrad.trace.memory import Memory, refresh_view
 
@@ -60,6 +61,8 @@ class Trace:
         self.finished = False
         self.location: Location | None = None  # stands in for the user's line while an adjoint is derived
         self._capture_of: dict[int, Var] = {}
+        self.contents: dict[Var, Contents] = {}  # of captured arrays, when they were first used
+        self.overwritten: list[np.ndarray] = []  # captured arrays that plain NumPy code modified since
         self._constants: dict[tuple[type, Any], Var] = {}
         self._inferred: dict[tuple[Any, ...], tuple[Any, Mapping[str, Any], list[Type]]] = {}
         self.memory = Memory(self)
@@ -138,6 +141,9 @@ class Trace:
                 fix="return it from the function instead of keeping it in a global, a list or an attribute",
             )
         var = self._capture_of.get(id(value))
+        if var in self.contents and not self.contents[var].seem_those_of(value):  # type: ignore[arg-type]
+            self._overwritten(var)
+            var = None
         if var is None:
             if isinstance(value, Tensor):
                 var = Var(value.type)
@@ -148,12 +154,28 @@ class Trace:
             else:
                 check_array(value)
                 var = Var(Type(value.dtype.newbyteorder("="), value.shape))
-                self.values[var] = value
+                self.contents[var] = contents = Contents(value)
+                self.values[var] = contents.array
             self.captured[var] = value
             self._capture_of[id(value)] = var
             if self.columns is not None:
                 self.columns.note_other(var)
         return var
+
+    def _overwritten(self, var: Var) -> None:
+        """Let a captured array have the numbers that were used, which plain NumPy code has overwritten."""
+        contents = self.contents.pop(var)
+        if contents.sampled and contents.seem_those_of(self.captured[var]):
+            raise overwritten_in_part()
+        self.overwritten.append(self.captured[var])
+        self.captured[var] = contents.array
+
+    def settle(self, captured: Iterable[Var]) -> None:
+        """Find those of the captured arrays that were overwritten after their last use."""
+        for var in captured:
+            contents = self.contents.get(var)
+            if contents is not None and not contents.are_those_of(self.captured[var]):
+                self._overwritten(var)
 
     # ---- recording -------------------------------------------------------------------------------------------------
 
@@ -322,6 +344,10 @@ class Trace:
         A captured array that nobody but the trace refers to can never change: it becomes a constant of the graph.
         """
         self.finished = True
+        self.settle(list(self.contents))
+        if self.parent is not None:
+            self.parent.overwritten += self.overwritten
+        self.contents.clear()
         self._capture_of.clear()
         constants: list[Node] = []
         kept: list[Var] = []

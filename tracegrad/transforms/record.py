@@ -19,6 +19,7 @@ from tracegrad.records import record
 from tracegrad.state import setting
 from tracegrad.tensor import Tensor
 from tracegrad.trace.columns import Columns
+from tracegrad.trace.contents import refuse_writes_outside
 from tracegrad.trace.leaf_gradients import Live
 from tracegrad.trace.randomness import random_numbers_watched
 from tracegrad.trace.size_functions import functions_of_sizes
@@ -124,6 +125,7 @@ def record(
     guards = tuple(number for _, number in trace.guards)
     outputs += (*written, *(var for var, _ in trace.guards))
     graph, captured = trace.finish(outputs)
+    refuse_writes_outside(function, static, trace.overwritten)
     trace.values.clear()
     rolled = roll(graph, trace.columns)
     graph, guards = with_guards_joined(rolled, guards)
