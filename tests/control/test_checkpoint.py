@@ -91,6 +91,34 @@ def test_planned_memory(steps: int | None, kept: int):
         assert kept < temporaries(program) / SIZE < kept + rest
 
 
+def to_a_number(x: Any, n: Any) -> Any:
+    def step(i: Any, c: Any) -> Any:
+        return c[0] + c[1][0] * i, np.cos(c[1]) * 0.9 + 0.001 * i * x
+
+    total, c = tg.fori_loop(3, n, step, (0, x))
+    return total + np.sum(c * c)
+
+
+def to_a_condition(x: Any, n: Any) -> Any:
+    def step(c: Any) -> Any:
+        i = c["steps"] + 1
+        return {"steps": i, "sum": c["sum"] + c["x"][0] * i, "x": np.cos(c["x"]) * 0.9 + 0.001 * i * x}
+
+    c = tg.while_loop(lambda c: c["steps"] < n, step, {"steps": 3, "sum": 0, "x": x})
+    return c["sum"] + np.sum(c["x"] * c["x"])
+
+
+@pytest.mark.parametrize("function", [to_a_number, to_a_condition], ids=lambda f: f.__name__)
+def test_numbers_of_steps_known_at_run_time(function: Callable[..., Any]):
+    x, limited = X[:4], tg.value_and_grad(tg.checkpoint(function, steps=6))
+    for n in map(np.int64, (-1, 3, 4, 9, 10, 60)):
+        value, gradient = limited(x, n)
+        with tg.eager():
+            expected = tg.value_and_grad(function)(x, n)
+        np.testing.assert_allclose(value, expected[0], rtol=1e-14)
+        np.testing.assert_allclose(gradient, expected[1], rtol=1e-12, atol=1e-14)
+
+
 def test_levels():
     assert [levels_for(n, 32) for n in (10, 32, 33, 256, 257, 1000, 10**4)] == [1, 1, 2, 2, 3, 3, 6]
     assert levels_for(10**6, 2) == 13  # 13 levels of 3 keep 39, and 20 of 2 keep 40

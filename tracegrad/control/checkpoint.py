@@ -45,8 +45,9 @@ def checkpoint(function: Function | None = None, *, steps: int | None = None) ->
 
     `with checkpoint(steps=k):` and `@checkpoint(steps=k)` are for the loops recorded or run inside: of the values a
     `scan` or `fori_loop` carries, at most k are kept at a time, or about 2 log₂ n of n where k is less; the others are
-    computed again. Where the number of steps is only known at run time, and in `while_loop`, all are kept; a loop that
-    runs eagerly is cut into stretches once, not again.
+    computed again. Where the number n of steps is only known at run time, as in a `while_loop`, it is k + n / k; a
+    `scan` over a symbolic size keeps all. A loop that runs eagerly is cut into stretches once, not again, a
+    `while_loop` not.
 
     Gradients are those without it up to the order in which contributions of steps to one sum are added.
     Raises ArgumentError unless k is an integer of at least 2.

@@ -17,6 +17,7 @@ from tracegrad.ir.dims import Dim, DimLike, symbol
 from tracegrad.ir.graph import Graph
 from tracegrad.ir.types import Type
 from tracegrad.ops.clone import Clone
+from tracegrad.ops.creation import dimension
 from tracegrad.ops.loops import Scan, Sized, Weaken
 from tracegrad.ops.loops.scan import output_types, with_tape
 from tracegrad.ops.operands import positions
@@ -279,6 +280,8 @@ def fori_loop(lower: Any, upper: Any, body_fun: Callable[[Any, Any], Any], init_
             init_val = recomputed(run)
         return init_val
     known = [operator.index(_bound(b)) if not isinstance(b, Tensor | Dim) else b for b in (lower, upper)]
+    if state.steps is not None and any(isinstance(b, Tensor | Dim) for b in known):
+        return _limited_fori(trace, *map(_computed, known), body_fun, init_val, unroll, state.steps)
     if not any(isinstance(b, Tensor) for b in known):
         length = known[1] - known[0]
         if isinstance(length, int):
@@ -316,6 +319,26 @@ def _traced_fori(trace: Trace, lower: Any, length: DimLike, body_fun: Any, init_
 
     xs = tree.flatten(steps)
     return traced_scan(trace, step, init_val, xs, length, False, unroll, "fori_loop")[0]
+
+
+def _computed(bound: Any) -> Any:
+    return dimension(bound) if isinstance(bound, Dim) else bound
+
+
+def _limited_fori(trace: Trace, lower: Any, upper: Any, body_fun: Any, init_val: Any, unroll: int, steps: int) -> Any:
+    """As many stretches as carries may be kept, of so many steps that all are run: n steps keep steps + n / steps."""
+    size = (upper - lower + steps - 1) // steps
+
+    def inner(i: Any, val: Any) -> Any:
+        with setting(steps=steps):  # for the loops in the body
+            return body_fun(i, val)
+
+    def stretch(number: Any, val: Any) -> Any:
+        first = np.minimum(lower + number * size, upper)
+        return fori_loop(first, np.minimum(first + size, upper), inner, val, unroll=unroll)
+
+    with setting(steps=None):
+        return _traced_fori(trace, 0, steps, stretch, init_val, 1)
 
 
 def _computed_fori(trace: Trace, lower: Any, upper: Any, body_fun: Any, init_val: Any, unroll: int) -> Any:

@@ -44,6 +44,8 @@ def while_loop(cond_fun: Callable[[Any], Any], body_fun: Callable[[Any], Any], i
     trace = state.trace
     if trace is None:
         return _eager(cond_fun, body_fun, init_val)
+    if state.steps is not None:
+        return _limited(cond_fun, body_fun, init_val, state.steps)
     leaves, spec = tree.flatten(init_val)
     given = [as_traced(trace, leaf, WHAT) for leaf in leaves]
     recorded, types = _record(trace, body_fun, given, spec, leaf_names(init_val))
@@ -59,6 +61,20 @@ def while_loop(cond_fun: Callable[[Any], Any], body_fun: Callable[[Any], Any], i
     results = emit_region(trace, While, sources, (*types, COUNT), attrs, (condition, body))
     carry_out(trace, written, results[n_carry:-1], WHAT)
     return tree.unflatten(spec, list(results[:n_carry]))
+
+
+def _limited(cond_fun: Any, body_fun: Any, init_val: Any, steps: int) -> Any:
+    """Stretches of at most `steps` steps, computed again for the gradient: n steps keep n / steps + steps carries."""
+
+    def goes_on(counted: Any) -> Any:
+        return np.logical_and(counted[0] < steps, cond_fun(counted[1]))
+
+    def step(counted: Any) -> Any:
+        with setting(steps=steps):  # for the loops in the body
+            return counted[0] + 1, body_fun(counted[1])
+
+    with setting(steps=None):
+        return while_loop(cond_fun, lambda val: while_loop(goes_on, step, (0, val))[1], init_val)
 
 
 def _eager(cond_fun: Any, body_fun: Any, val: Any) -> Any:
