@@ -143,9 +143,8 @@ def _listing(
 ) -> Listing:  # fmt: skip
     count = len(nodes)
     last = np.full(len(fixed) + int(n_out.sum()), -1, np.int32)
-    last[reads] = np.repeat(
-        np.arange(count, dtype=np.int32), n_in
-    )  # of several assignments to one element the last one holds
+    # Of several assignments to one element the last one holds.
+    last[reads] = np.repeat(np.arange(count, dtype=np.int32), n_in)
     last[returned] = count
     first = len(fixed) + np.concatenate(([0], np.cumsum(n_out)))
     begin = np.concatenate(([0], np.cumsum(n_in)))
