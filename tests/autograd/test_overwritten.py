@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 import tracegrad as tg
+from tests.autograd.functions import Square
 
 
 def softmax(x):
@@ -67,16 +68,6 @@ def test_plain_code_may_overwrite_what_backward_reads(function):
 
 
 def test_a_functions_saved_values_survive_overwriting_in_plain_code():
-    class Square(tg.Function):
-        @staticmethod
-        def forward(ctx, x):
-            ctx.save_for_backward(x)
-            return x * x
-
-        @staticmethod
-        def backward(ctx, g):
-            return 2 * g * ctx.saved_tensors[0]
-
     def function(x):
         w = np.exp(x)
         y = Square.apply(w)

@@ -184,17 +184,22 @@ def _check_method(method: str, kwargs: dict[str, Any]) -> None:
         )
 
 
+def _prepared(a: Any, q: Any, axis: Any, method: str, kwargs: dict[str, Any]) -> tuple[Any, Any, Any, Any]:
+    """The sorted elements, their axes, the dtype the weights take, and q as an operand."""
+    _check_method(method, kwargs)
+    ordered, axes = _sorted_last(a, axis, method not in _ROUNDED)
+    # As in NumPy, a number leaves the dtype alone and an array takes part in promotion.
+    dtype = ordered.dtype if isinstance(q, (int, float)) else None
+    return ordered, axes, dtype, operand(q)
+
+
 @implements(np.quantile)
 def quantile(
     a: Any, q: Any, axis: Any = None, out: Any = None, overwrite_input: bool = False, method: str = "linear",
     keepdims: bool = False, **kwargs: Any,
 ) -> Any:  # fmt: skip
     """Quantiles by the methods linear, lower, higher, nearest and midpoint; q between 0 and 1, of any shape."""
-    _check_method(method, kwargs)
-    ordered, axes = _sorted_last(a, axis, method not in _ROUNDED)
-    # As in NumPy, a number leaves the dtype alone and an array takes part in promotion.
-    dtype = ordered.dtype if isinstance(q, (int, float)) else None
-    q = operand(q)
+    ordered, axes, dtype, q = _prepared(a, q, axis, method, kwargs)
     place = multiply(ravel(lifted(q)), dimension(ordered.shape[-1] - 1))
     found = _at_places(moveaxis(ordered, -1, 0), place, method, dtype)
     if ordered.dtype.kind in "fc":
@@ -239,10 +244,7 @@ def nanquantile(
     keepdims: bool = False, **kwargs: Any,
 ) -> Any:  # fmt: skip
     """As quantile, of the elements that are numbers; NaN where there is none."""
-    _check_method(method, kwargs)
-    ordered, axes = _sorted_last(a, axis, method not in _ROUNDED)
-    dtype = ordered.dtype if isinstance(q, (int, float)) else None
-    q = operand(q)
+    ordered, axes, dtype, q = _prepared(a, q, axis, method, kwargs)
     count = tensor_sum(logical_not(isnan(ordered)), axis=-1)
     last = maximum(subtract(count, 1), 0)
     place = multiply(reshape(lifted(q), (-1, *(1,) * count.ndim)), last)
