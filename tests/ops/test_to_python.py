@@ -65,6 +65,21 @@ class TestDifferentiatedValuesStayInTheTrace:
         leaving(lambda x: np.sum(np.full(3, x[0])))
         leaving(lambda x: np.float64(x[0]) * x[0])
 
+    def test_plain_arrays_indexed_by_traced_values(self):
+        table = np.arange(6.0).reshape(3, 2)
+        error = leaving(lambda x: np.sum(x * table[np.argsort(x), 0]))
+        assert "tg.tensor(a)[i]" in error.fix
+        assert "derivative" not in str(error)
+        with pytest.raises(ArgumentError, match=r"tg\.tensor\(a\)\[i\]"):
+            tg.grad(lambda x: tg.fori_loop(0, 3, lambda i, c: c + table[i, 0] * x[0], 0.0))(np.ones(2))
+        found = tg.grad(lambda x: np.sum(x * tg.tensor(table)[np.argsort(x), 0]))(np.array([2.0, 1.0]))
+        np.testing.assert_array_equal(found, [2.0, 0.0])
+
+    def test_integers_have_no_derivative_to_lose(self):
+        f = tg.grad(lambda x: x[0] * (1.0 + np.argmax(x).item()) + sum(x[: int(np.argmax(x))]))
+        np.testing.assert_array_equal(f(np.array([1.0, 2.0])), [3.0, 0.0])
+        np.testing.assert_array_equal(f(np.array([2.0, 1.0])), [1.0, 0.0])
+
     def test_eager_mode_agrees(self):
         with tg.eager():
             leaving(lambda x: x[0] * float(x[1]))

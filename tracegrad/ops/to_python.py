@@ -1,7 +1,8 @@
 """From Tensors to Python numbers and ndarrays: what `float(x)`, `if x > 0:` and `np.array([x])` do.
 
 While a function is traced, a number that Python sees becomes a guard: the recording holds for calls in which it is the
-same. A number that a gradient flows through cannot be taken out, for the derivative would be lost without a word.
+same. A number that a gradient flows through cannot be taken out, for the derivative would be lost without a word;
+integers and truth values have no derivative.
 """
 
 from __future__ import annotations
@@ -67,7 +68,7 @@ def number(x: Tensor, what: str) -> Any:
         return x._array.reshape(())[()]  # type: ignore[union-attr]
     if what in ("float()", "complex()", "item()"):
         leave_function_body()
-    if what != "bool()" and x._trace.depends_on_differentiated(x._var):
+    if x.dtype.kind in "fc" and what != "bool()" and x._trace.depends_on_differentiated(x._var):
         raise leaves_trace(what)
     value = np.asarray(x._value()).reshape(())[()]
     if x.ndim:
@@ -126,12 +127,14 @@ def to_array(x: Tensor, dtype: Any = None, copy: bool | None = None) -> np.ndarr
     """
     if x.is_traced:
         leave_function_body()
-        if x._trace.depends_on_differentiated(x._var):
+        exact = x.dtype.kind not in "fc"
+        if not exact and x._trace.depends_on_differentiated(x._var):
             raise leaves_trace("np.asarray")
         if x.size != 1:
+            as_index = "to index a plain array with a traced value needs its numbers; index a Tensor, tg.tensor(a)[i]; "
             raise LeavesTraceError(
                 "np.asarray of a traced value would freeze its numbers into the compiled program",
-                fix="use NumPy's functions on the value itself; they are recorded",
+                fix=f"{as_index if exact else ''}use NumPy's functions on the value itself; they are recorded",
             )
         array = np.asarray(number(x, "np.asarray")).reshape(x.shape)
         return array if dtype is None else array.astype(dtype)
@@ -167,7 +170,7 @@ def tolist(x: Tensor) -> Any:
     """Nested lists of Python numbers. Raises LeavesTraceError for a traced Tensor with several elements."""
     if x.is_traced:
         leave_function_body()
-        if x._trace.depends_on_differentiated(x._var):
+        if x.dtype.kind in "fc" and x._trace.depends_on_differentiated(x._var):
             raise leaves_trace("tolist()")
         return to_array(x).tolist()
     if state.trace is not None:

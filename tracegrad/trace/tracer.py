@@ -69,6 +69,7 @@ class Trace:
         self.activity_known = False  # whether `depends_on_differentiated` sees all there is to see
         self._needs: dict[Var, bool] = {}
         self.columns: Columns | None = None  # the nodes in numbers, where somebody will look for repetitions
+        self.loops: list[str] = []  # what was said of plain Python loops in bodies
         self.hooked: dict[Var, Any] = {}  # hooks registered on values, for whoever differentiates the graph
 
     # ---- inputs ----------------------------------------------------------------------------------------------------
@@ -301,7 +302,8 @@ class Trace:
             raise SymbolicValueError(
                 "this value is symbolic here: it has a shape and a dtype, but no number that Python could look at",
                 fix="use np.where or tg.cond instead of `if`, tg.while_loop instead of `while`; index arrays with it "
-                "as it is, without int() and without lists; np.stack instead of np.array of several such values",
+                "as it is, without int() and without lists, and plain arrays as Tensors, tg.tensor(a)[i]; np.stack "
+                "instead of np.array of several such values",
             )
         with_trace = source._value()
         return with_trace.item() if var.type.weak else with_trace
@@ -365,6 +367,16 @@ class Trace:
         if self.hooked:
             self.columns = None
         return with_hooks(graph, self.hooked), captured
+
+    def finish_body(self, outputs: tuple[Var, ...]) -> tuple[Graph, list[Captured]]:
+        """`finish` for the body of a node: the plain Python loops in it are loops of the graph."""
+        from tracegrad.passes.roll import roll
+
+        graph, captured = self.finish(outputs)
+        rolled = roll(graph, self.columns)
+        if self.parent is not None:
+            self.parent.loops += (*self.loops, *rolled.notes)
+        return rolled.graph, captured
 
 
 def _met(type: Type) -> Type:
