@@ -8,7 +8,7 @@ from __future__ import annotations
 import importlib
 from typing import Any
 
-_MODULES = ("linalg", "special")
+_MODULES = ("linalg", "special", "stats")
 
 
 def __getattr__(name: str) -> Any:
