@@ -201,6 +201,30 @@ def until(x: Any) -> Any:
     return x * n
 
 
+class SquareSine(tg.Function):
+    @staticmethod
+    def forward(ctx: Any, x: Any, factor: float) -> Any:
+        ctx.save_for_backward(x)
+        ctx.factor = factor
+        return np.sin(x * x) * factor
+
+    @staticmethod
+    def backward(ctx: Any, g: Any) -> tuple[Any, None]:
+        (x,) = ctx.saved_tensors
+        return g * 2 * x * np.cos(x * x) * ctx.factor, None
+
+
+def sine(x: Any) -> Any:
+    return SquareSine.apply(x, 0.5) if isinstance(x, tg.Tensor) else np.sin(x * x) * 0.5
+
+
+def user_functions(x: Any) -> Any:
+    s = x[0]
+    for i in range(1, 30):
+        s = sine(s) + x[i]
+    return s
+
+
 ROLLED: list[tuple[Callable[..., Any], list[Any], set[int]]] = [
     (products, [uniform(40)], {39}),
     (backwards, [uniform(50)], {24}),
@@ -223,6 +247,7 @@ ROLLED: list[tuple[Callable[..., Any], list[Any], set[int]]] = [
     (table, [uniform(8), uniform(8)], {8}),
     (scattered, [uniform(16)], {24}),
     (until, [np.float64(300.0)], set()),
+    (user_functions, [uniform(30)], {29}),
 ]
 
 
@@ -285,6 +310,74 @@ def check(function: Callable[..., Any], args: Sequence[Any]) -> list[int]:
 @pytest.mark.parametrize(("function", "args", "lengths"), ROLLED, ids=[f.__name__ for f, _, _ in ROLLED])
 def test_rolled_loops_compute_the_same(function, args, lengths):
     assert lengths <= set(check(function, args))
+
+
+# ---- loops in bodies of loops, branches and Functions ----------------------------------------------------------------
+
+
+def row(s: Any, x: Any) -> Any:
+    for i in range(16):
+        s = s * 0.5 + np.sin(x[i]) * s
+    return s
+
+
+class Row(tg.Function):
+    @staticmethod
+    def forward(ctx: Any, s: Any, x: Any) -> Any:
+        y = row(s, x)
+        ctx.save_for_backward(x, y)
+        return y
+
+    @staticmethod
+    def backward(ctx: Any, g: Any) -> tuple[Any, Any]:
+        x, y = ctx.saved_tensors
+        parts, factor = [], 1.0
+        for i in range(16):
+            factor = factor * (0.5 + np.sin(x[i]))
+            parts.append(g * y * np.cos(x[i]) / (0.5 + np.sin(x[i])))
+        return g * factor, np.stack(parts)
+
+
+def plain(x: Any) -> Any:
+    s = x[0, 0]
+    for k in range(2):
+        s = row(s, x[k])
+    return s
+
+
+def in_scan(x: Any) -> Any:
+    return tg.scan(lambda s, r: (row(s, r), None), x[0, 0], x)[0]
+
+
+def in_while(x: Any) -> Any:
+    return tg.while_loop(lambda c: c[0] < 2, lambda c: (c[0] + 1, row(c[1], x[c[0]])), (0, x[0, 0]))[1]
+
+
+def in_cond(x: Any) -> Any:
+    s = row(x[0, 0], x[0])
+    return tg.cond(s < 100, lambda s: row(s, x[1]), lambda s: s * 2, s)
+
+
+def in_function(x: Any) -> Any:
+    s = x[0, 0]
+    for k in range(2):
+        s = Row.apply(s, x[k])
+    return s
+
+
+@pytest.mark.parametrize("function", [in_scan, in_while, in_cond, in_function])
+def test_loops_in_bodies_are_rolled(function):
+    x = uniform(2, 16)
+    (written_out, inputs), (graph, _) = trace(plain, [x]), trace(function, [x])
+    graph = roll(graph).graph
+    for times in (0, 1, 2):
+        expected, loops = derivatives(written_out, times), derivatives(graph, times)
+        assert len(list(loops.all_nodes())) < 100 * 3**times
+        seeds = [
+            np.cos(np.arange(np.prod(v.type.shape, dtype=int)) + 1.0).reshape(v.type.shape) for v in loops.inputs[1:]
+        ]
+        (found,), (wanted,) = (interpret(g, [*inputs, *seeds])[-1:] for g in (loops, expected))
+        close(found, wanted, False)
 
 
 # ---- loops that are not ---------------------------------------------------------------------------------------------

@@ -13,8 +13,8 @@ from tracegrad.ir.graph import Graph
 from tracegrad.schedule import schedule
 from tracegrad.schedule.contract import CHAIN_LIMIT
 from tracegrad.schedule.fuse import NEST_LIMIT
-from tracegrad.schedule.loops import Loop
-from tracegrad.schedule.rewrite import walk
+from tracegrad.schedule.loops import Expr, Loop, Where
+from tracegrad.schedule.rewrite import expressions, walk
 
 
 def chain(nodes: int) -> Graph:
@@ -72,3 +72,13 @@ def test_nests_are_split_and_long_chains_do_not_recurse() -> None:
     loops = [s for s in program.body if isinstance(s, Loop)]
     assert len(loops) >= 3
     assert all(len(list(walk((s,)))) < 2 * NEST_LIMIT + CHAIN_LIMIT for s in loops)
+
+
+def test_one_of_many_joined_arrays_is_found_by_bisection():
+    f = GraphBuilder()
+    program = schedule(f.graph(f("concatenate", *(f("sin", f.input((1,))) for _ in range(300)), axis=0)))
+
+    def depth(e: Expr) -> int:
+        return 1 + max(depth(e.inside), depth(e.outside)) if isinstance(e, Where) else 0
+
+    assert 8 <= max(depth(e) for s in walk(program.body) for e in expressions(s)) < 20

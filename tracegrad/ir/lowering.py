@@ -53,10 +53,12 @@ class IndexMap:
     """Every output element is an element of some input, or `fill`.
 
     `pieces(index, input types, output type, **attrs)` receives one Affine per output dimension and returns the Pieces
-    in order of precedence; where no piece applies the element is the attribute `fill` (default 0).
+    in order of precedence; where no piece applies the element is the attribute `fill` (default 0). `ascending`: where
+    the bounds of one piece hold, so do those of all after it, so that the piece is found by bisection.
     """
 
     pieces: Callable[..., tuple[Piece, ...]]
+    ascending: bool = False
 
 
 @record

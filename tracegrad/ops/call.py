@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import field
 from typing import Any
 
@@ -14,6 +14,7 @@ from tracegrad.autograd.user_node import FunctionContext, backward_of, checked_g
 from tracegrad.errors import AutogradError, LeavesFunctionBody
 from tracegrad.function import Operation
 from tracegrad.ir.graph import Node, no_attrs
+from tracegrad.ir.identity import attr_key, attrs_key
 from tracegrad.ir.interpret import NO_SIZES, interpret
 from tracegrad.ir.types import Type
 from tracegrad.records import record
@@ -49,6 +50,17 @@ class CallRecord:
     static: tuple[Any, ...] = ()
     kwargs: Mapping[str, Any] = field(default_factory=no_attrs)
     for_forward: tuple[Any, ...] = ()
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, CallRecord) and (self is other or self._key == other._key)
+
+    def __hash__(self) -> int:
+        return hash((self.function, self.arguments, self.outputs))
+
+    @property
+    def _key(self) -> Hashable:
+        parts = (self.arguments, self.outputs, self.saved, self.materialize, self.static, self.for_forward)
+        return self.function, attr_key(parts), attrs_key(self.attributes), attrs_key(self.kwargs)
 
     @property
     def tensor_inputs(self) -> tuple[bool, ...]:
@@ -166,6 +178,8 @@ def _backward_of_call(
     try:
         found = user_backward(record, inputs, outputs, needs, cotangents)
         if _settle_captured(trace, start, known) and len(frozen) == n_frozen:
+            if not any(t is not None and t.requires_grad for t in (*inputs, *outputs, *cotangents)):
+                trace.roll_from(start, [g._var for g in found if g is not None and g._array is None])
             return found
     except LeavesFunctionBody:
         pass

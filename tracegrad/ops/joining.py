@@ -50,7 +50,7 @@ class Concatenate(Operation):
     """The operands one after the other along an axis; they have one dtype and the other dimensions in common."""
 
     name = "concatenate"
-    lower = IndexMap(_concatenate_pieces)
+    lower = IndexMap(_concatenate_pieces, ascending=True)
 
     @staticmethod
     def forward(*arrays: np.ndarray, axis: int) -> np.ndarray:

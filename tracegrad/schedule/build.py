@@ -15,7 +15,7 @@ from tracegrad.ir.index import Affine, Index, variable
 from tracegrad.schedule import matmul, scattered, views
 from tracegrad.schedule.inplace import arrange
 from tracegrad.schedule.live import REGIONS, has_scalars, live_nodes, needed, runs_in_python
-from tracegrad.schedule.loops import Apply, FromIndex, Literal, Value, Where
+from tracegrad.schedule.loops import Apply, FromIndex, Literal, Value
 from tracegrad.schedule.maps import ZERO, simplify_bounds, substitute, substitute_bound, variable_of
 from tracegrad.schedule.order import loop_order
 from tracegrad.schedule.regions import region_call
@@ -325,12 +325,12 @@ class Builder:
             applicable.append((piece, when))
             if not when:
                 break
-        expr: Any = Literal(np.asarray(node.attrs.get("fill", 0)).astype(dtype).item(), dtype)
+        fill = Literal(np.asarray(node.attrs.get("fill", 0)).astype(dtype).item(), dtype)
+        elements = []
         for piece, when in reversed(applicable):
-            source = node.inputs[piece.operand]
-            element = cast(self.read(source, tuple(substitute(i, values) for i in piece.index)), dtype)
-            expr = Where(when, element, expr, dtype) if when else element
-        return expr
+            place = tuple(substitute(i, values) for i in piece.index)
+            elements.append((when, cast(self.read(node.inputs[piece.operand], place), dtype)))
+        return views.chosen(elements[::-1], fill, lower.ascending)
 
     def application(self, node: Node, index: tuple[Index, ...]) -> Any:
         """A scalar operation on the elements that its broadcast operands have at `index`."""

@@ -10,10 +10,12 @@ import numpy as np
 from tracegrad.ir import lowering
 from tracegrad.ir.dims import Dim, DimLike, product
 from tracegrad.ir.graph import Node, Var
-from tracegrad.ir.index import Affine, Index, Piece, variable
-from tracegrad.schedule.loops import Apply, FromIndex, Literal
+from tracegrad.ir.index import Affine, Bound, Index, Piece, variable
+from tracegrad.schedule.loops import Apply, FromIndex, Literal, Where
 from tracegrad.schedule.maps import ZERO, linear, split
 from tracegrad.schedule.statements import cast
+
+MOST_IN_A_ROW = 8  # pieces of which one is found by asking one after the other
 
 
 def pieces_of(node: Node, lower: lowering.IndexMap) -> tuple[Piece, ...]:
@@ -96,6 +98,18 @@ def _group(
         position, low = parts
         found.append(low)
     return [position, *reversed(found)]
+
+
+def chosen(elements: Sequence[tuple[tuple[Bound, ...], Any]], otherwise: Any, ascending: bool) -> Any:
+    """The first of the elements whose bounds hold; many whose bounds are ascending are halved."""
+    if ascending and len(elements) > MOST_IN_A_ROW:
+        half = len(elements) // 2
+        when, last = elements[half - 1]
+        first = chosen(elements[: half - 1], last, ascending)
+        return Where(when, first, chosen(elements[half:], otherwise, ascending), otherwise.dtype)
+    for when, element in reversed(elements):
+        otherwise = Where(when, element, otherwise, element.dtype) if when else element
+    return otherwise
 
 
 def transposed_source(definitions: Mapping[Var, Node], var: Var) -> Var | None:

@@ -35,6 +35,7 @@ from tracegrad.ops.operands import guarded_int
 from tracegrad.ops.stop import StopGradient
 from tracegrad.state import setting, state
 from tracegrad.tensor import Tensor
+from tracegrad.trace.columns import Columns
 from tracegrad.trace.examples import example, note_results
 from tracegrad.trace.tracer import Trace
 
@@ -80,6 +81,7 @@ def traced_apply(cls: Any, trace: Trace, args: tuple[Any, ...], kwargs: Mapping[
 
 def _call(cls: Any, trace: Trace, arguments: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Any:
     body = Trace(cls.__name__, parent=trace)
+    body.columns = Columns()
     inner = tuple(body.add_input(a.type, source=a) if isinstance(a, Tensor) else a for a in arguments)
     for a, tensor in zip(arguments, inner, strict=True):
         if isinstance(a, Tensor):
@@ -102,7 +104,7 @@ def _call(cls: Any, trace: Trace, arguments: tuple[Any, ...], kwargs: Mapping[st
     attributes = {k: map_leaves(v, keeper.ref) for k, v in context.__dict__.items() if k not in _INTERNAL}
     n_guards = len(body.guards)
     returned = (*outputs, *keeper.residuals, *(v for v, _ in body.guards))
-    graph, captured = body.finish(tuple(returned))
+    graph, captured = body.finish_body(tuple(returned))
     trace.assumptions |= body.assumptions
     record = CallRecord(
         cls, _positions(isinstance(a, Tensor) for a in arguments), _positions(v is not None for v in lifted), saved,

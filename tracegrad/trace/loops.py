@@ -17,6 +17,7 @@ from tracegrad.ir.types import Type
 from tracegrad.ops.stop import StopGradient
 from tracegrad.state import setting, state
 from tracegrad.tensor import Tensor
+from tracegrad.trace.columns import Columns
 from tracegrad.trace.custom import SymbolicNode
 from tracegrad.trace.examples import note_examples
 from tracegrad.trace.tracer import Trace
@@ -46,7 +47,7 @@ class Recorded:
 
     def finish(self, outputs: Sequence[Var]) -> tuple[Graph, list[Any]]:
         """The graph with these outputs, and what it captured: the values of its last inputs."""
-        return self.trace.finish(tuple(outputs))
+        return self.trace.finish_body(tuple(outputs))
 
 
 def record_body(
@@ -59,6 +60,7 @@ def record_body(
     Raises ArgumentError where the result has leaves that are no numbers, and what the function raises.
     """
     body = Trace(name, parent)
+    body.columns = Columns()
     leaves: list[Any] = [body.add_input(t, n) for t, n in zip(types, names, strict=True)]
     note_examples(body, body.inputs, examples)
     lists = [(each, len(each)) for each in _lists_of(function)]

@@ -378,6 +378,27 @@ class Trace:
             self.parent.loops += (*self.loops, *rolled.notes)
         return rolled.graph, captured
 
+    def roll_from(self, start: int, outputs: Sequence[Var]) -> None:
+        """Let plain Python loops among the nodes from `start` on be loops. Of their values only `outputs` are read
+        later, and those that decisions were taken on."""
+        from tracegrad.passes.roll import LEAST_NODES, roll
+
+        nodes = tuple(self.nodes[start:])
+        if len(nodes) < LEAST_NODES:
+            return
+        made = {out for node in nodes for out in node.outputs}
+        read = dict.fromkeys(v for node in nodes for v in node.inputs if v not in made)
+        kept = dict.fromkeys(v for v in (*outputs, *(v for v, _ in self.guards)) if v in made)
+        graph = roll(Graph(tuple(read), nodes, tuple(kept), self.name)).graph
+        if graph.nodes is nodes:
+            return
+        self.nodes[start:] = graph.nodes
+        self.columns = None
+        for out in made:
+            del self.definitions[out]
+        self.definitions |= {out: node for node in graph.nodes for out in node.outputs}
+        self._constants = {k: v for k, v in self._constants.items() if v in self.definitions}
+
 
 def _met(type: Type) -> Type:
     """The same object for equal types; sizes of the call at hand and NumPy integers must not be compared for that."""

@@ -131,7 +131,8 @@ def record(
     graph, guards = with_guards_joined(rolled, guards)
     positions = list(types)
     wrt = tuple(positions.index(p) for p in differentiated)
-    return Recording(graph, tuple(captured), output, guards, wrt, effects, rolled.notes)
+    loops = tuple(dict.fromkeys((*trace.loops, *rolled.notes)))
+    return Recording(graph, tuple(captured), output, guards, wrt, effects, loops)
 
 
 def consume_sizes(trace: Trace) -> None:
