@@ -26,9 +26,9 @@ def widen(builder: Builder) -> Program:
     """The builder's program after widening the reductions for which it pays."""
     program = builder.program
     spaces = _spaces(program)
-    for space in spaces:
+    for space in tuple(spaces):
         targets = [t for t in spaces if _covers(t, space)]
-        members = [s for s in spaces[space] if s.combine and len(s.reduced) == len(s.order) and not s.scatter]
+        members = [s for s in spaces.get(space, ()) if s.combine and len(s.reduced) == len(s.order) and not s.scatter]
         if not targets or not members:
             continue
         target = min(targets, key=lambda t: str([a - b for a, b in zip(t, space, strict=True)]))
@@ -39,8 +39,11 @@ def widen(builder: Builder) -> Program:
         former = program.statements
         program.statements = [replaced.get(s, s) if isinstance(s, Statement) else s for s in former]
         program.statements = needed(program)
-        if space in _spaces(program):
+        widened = _spaces(program)
+        if space in widened:
             program.statements = former
+        else:
+            spaces = widened  # without what only the replaced reductions read
     return program
 
 
