@@ -7,18 +7,19 @@ class with PyTorch's contract: `forward(ctx, *args)` and `backward(ctx, *grads)`
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
 from tracegrad.autograd.modes import modes
 from tracegrad.autograd.operation_node import OperationNode
+from tracegrad.autograd.straight import straight_apply
 from tracegrad.autograd.views import mark_inference, note_view
 from tracegrad.errors import ArgumentError, AutogradError, BackwardNotImplementedError
 from tracegrad.ir.lowering import Lowering
 from tracegrad.ir.types import Type
-from tracegrad.state import aside, state
+from tracegrad.state import state
 from tracegrad.tensor import Tensor, plain_array
 
 if TYPE_CHECKING:
@@ -130,6 +131,8 @@ class Operation(Function):
         super().__init_subclass__(**kwargs)
         members = {"__slots__": (), "function": cls, "plans": {}}
         cls.node_class = type(f"{cls.__name__}Backward0", (OperationNode,), members)
+        if "forward" in cls.__dict__ or named:
+            cls.apply = staticmethod(straight_apply(cls, cls.general_apply))
         if named:
             registry[cls.name] = cls
 
@@ -143,39 +146,38 @@ class Operation(Function):
         return "".join(saved for saved, needed in zip(cls.saves, needs, strict=False) if needed)
 
     @classmethod
-    def apply(cls, *args: Any, **attrs: Any) -> Any:
-        """Tensors (or arrays and numbers) in; a Tensor out if any argument is one, else an ndarray."""
-        if aside:
-            trace = state.trace
-            if trace is not None:
-                return cls.traced_apply(trace, args, attrs)
-        tensors = needs_grad = False
-        arrays = []
-        for arg in args:
-            if isinstance(arg, Tensor):
-                tensors = True
-                array = arg._array
-                if array is None:
-                    raise outlived()
-                arrays.append(array)
-                if not needs_grad:
-                    needs_grad = arg._requires_grad or (arg._meta is not None and arg.requires_grad)
-            else:
-                arrays.append(arg)
+    def general_apply(cls, *args: Any, **attrs: Any) -> Any:
+        """What `apply` does: Tensors (or arrays and numbers) in; a Tensor out if any argument is one, else an ndarray.
+
+        Of the two this is the road that knows traces and all modes; `autograd/straight.py` has the frequent one.
+        """
+        trace = state.trace
+        if trace is not None:
+            return cls.traced_apply(trace, args, attrs)
+        arrays = [a._array if isinstance(a, Tensor) else a for a in args]
+        if any(a is None for a in arrays):
+            raise outlived()
         result = cls.forward(*arrays, **attrs)
-        if not tensors:
+        if not any(isinstance(a, Tensor) for a in args):
             return result
-        record = needs_grad and cls.differentiable and (not aside or state.grad_enabled)
+        return cls.finish(args, arrays, attrs, result, cls.differentiable and state.grad_enabled)
+
+    @classmethod
+    def finish(
+        cls, args: tuple[Any, ...], arrays: Sequence[Any], attrs: Mapping[str, Any], result: Any, record: bool
+    ) -> Any:
+        """Make Tensors of what `forward` computed, with their node where it is to be recorded."""
         if type(result) is tuple:
             outputs = tuple([Tensor._wrap(np.asarray(r)) for r in result])
         else:
             outputs = (Tensor._wrap(result if type(result) is np.ndarray else plain_array(result)),)
-        if record:
+        if record and any(isinstance(a, Tensor) and a.requires_grad for a in args):
             link(cls, args, attrs, outputs)
-        for out in outputs:
+        several = len(outputs) > 1
+        for position, out in enumerate(outputs):
             array = out._array
             if array.base is not None or id(array) in map(id, arrays):
-                note_view(cls, args, attrs, outputs, out)
+                note_view(cls, args, attrs, out, position if several else None)
         if modes.special:
             if state.dual is not None:
                 from tracegrad.autograd.forward_ad import push
@@ -187,9 +189,10 @@ class Operation(Function):
 
     @classmethod
     def traced_apply(cls, trace: Trace, args: tuple[Any, ...], attrs: Mapping[str, Any]) -> Any:
-        if not any(isinstance(a, Tensor) for a in args):
-            return cls.forward(*args, **attrs)
-        return trace.apply(cls, args, attrs)
+        for arg in args:
+            if isinstance(arg, Tensor):
+                return trace.apply(cls, args, attrs)
+        return cls.forward(*args, **attrs)
 
 
 def outlived() -> ArgumentError:

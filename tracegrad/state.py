@@ -29,6 +29,7 @@ class State(threading.local):
     numbers: bool = False  # a function of ndarrays runs eagerly: its 0-d values are immutable numbers to it
     keepers: Any = None  # while such a function runs: which nodes keep values of which memory (autograd/overwritten)
     steps: int | None = None  # how many carries of a loop are kept for its adjoint; None for all
+    unrecorded: bool = False  # recording is off, and there is neither a trace nor are there keepers
     eager: bool = os.environ.get("TRACEGRAD_EAGER", "") not in ("", "0")
 
     def __init__(self) -> None:  # runs once in each thread
@@ -37,7 +38,9 @@ class State(threading.local):
     def __setattr__(self, name: str, value: Any) -> None:
         _set(self, name, value)
         if name in ("grad_enabled", "trace", "keepers"):
-            if self.grad_enabled and self.trace is None and self.keepers is None:
+            plain = self.trace is None and self.keepers is None
+            _set(self, "unrecorded", plain and not self.grad_enabled)
+            if plain and self.grad_enabled:
                 aside.discard(id(self.thread))
             else:
                 aside.add(id(self.thread))

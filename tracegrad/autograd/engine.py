@@ -20,7 +20,7 @@ from tracegrad.autograd.modes import modes, nan_found, warn_of_forward
 from tracegrad.autograd.node import AccumulateGrad, BackwardNode, Edge, as_tensor, detached, materialized
 from tracegrad.autograd.operation_node import OperationNode
 from tracegrad.errors import ArgumentError, AutogradError
-from tracegrad.ir.types import Type
+from tracegrad.ir.types import Type, known_type
 from tracegrad.state import state
 from tracegrad.tensor import Tensor
 
@@ -187,7 +187,7 @@ class _Run:
                 if type(g) is not np.ndarray:
                     g = _exchanged(node, edge, g, bare)
                 if g is not None and (g.dtype is not dtype or (into is not outs and g.shape != shape)):
-                    g = _fitted(node, edge, g, Type(dtype, shape))
+                    g = _fitted(node, edge, g, known_type(dtype, shape))
                 sequence = successor._sequence
                 if sequence < 0 or len(into) != 1:
                     self.add(successor, slot, g)

@@ -131,7 +131,12 @@ def accumulator(leaf: Tensor) -> AccumulateGrad:
 
 def edge_of(value: Any) -> Edge | None:
     """The node and output position through which `value` gets its cotangent; None where it needs none."""
-    if not isinstance(value, Tensor) or not (value._requires_grad if value._meta is None else value.requires_grad):
+    if not isinstance(value, Tensor):
+        return None
+    meta = value._meta
+    if meta is not None and meta.base is not None and meta.view_version != meta.version[0]:
+        value._refresh_view()
+    if not value._requires_grad:
         return None
     node = value._grad_fn
     return (accumulator(value), 0) if node is None else (node, value._output_nr)

@@ -22,7 +22,7 @@ from tracegrad.autograd.node import (
 )
 from tracegrad.autograd.overwritten import copied, note_kept, owner
 from tracegrad.errors import AutogradError
-from tracegrad.ir.types import Type
+from tracegrad.ir.types import Type, known_type
 from tracegrad.state import state
 from tracegrad.tensor import Meta, Tensor
 
@@ -225,9 +225,10 @@ class OperationNode(BackwardNode):
     @property
     def types(self) -> tuple[Type, ...]:
         """The types of the inputs."""
-        return tuple(
-            Type(x[1], x[0]) if type(x) is tuple else x if isinstance(x, Type) else type_of(x(0)) for x in self.operands
-        )
+        return tuple([
+            known_type(x[1], x[0]) if type(x) is tuple else x if isinstance(x, Type) else type_of(x(0))
+            for x in self.operands
+        ])  # fmt: skip
 
     def check_saved(self) -> None:
         """Raise AutogradError if what was saved has been freed, or modified in place since."""

@@ -15,9 +15,12 @@ Replay = tuple[tuple[Any, Mapping[str, Any], int | None], ...]
 
 
 def note_view(
-    op: type[Operation], args: tuple[Any, ...], attrs: Mapping[str, Any], outputs: tuple[Tensor, ...], out: Tensor
+    op: type[Operation], args: tuple[Any, ...], attrs: Mapping[str, Any], out: Tensor, position: int | None = None
 ) -> None:
-    """Where `out` lies in the memory of one of the operands: share the counter, remember how to get there."""
+    """Where `out` lies in the memory of one of the operands: share the counter, remember how to get there.
+
+    `position` says which one of several outputs it is.
+    """
     array = out._array
     for source in args:
         if not isinstance(source, Tensor):
@@ -32,14 +35,12 @@ def note_view(
     meta.version = origin.version
     if not op.differentiable:
         return
-    several = len(outputs) > 1
-    position = next(i for i, o in enumerate(outputs) if o is out) if several else None
     meta.base = source if origin.base is None else origin.base
     meta.replay = (*origin.replay, (op, attrs, position))
     meta.view_version = meta.version[0]
     if not state.grad_enabled and meta.base._requires_grad:
         meta.view_reason = "no_grad"
-    elif several:
+    elif position is not None:
         meta.view_reason = "multi"
     else:
         meta.view_reason = origin.view_reason

@@ -108,7 +108,7 @@ class ZeroMultiply(ElementwiseOperation):
 
     @staticmethod
     def forward(g: Any, partial: Any) -> Any:
-        if _known_finite(partial):
+        if known_finite(partial):
             return np.multiply(g, partial)
         with np.errstate(invalid="ignore"):
             out = np.asarray(np.multiply(g, partial))
@@ -133,7 +133,7 @@ def known_number(x: Any) -> Any:
     return None
 
 
-def _known_finite(x: Any) -> bool:
+def known_finite(x: Any) -> bool:
     """Whether no element is infinite or NaN: a finite sum, of squares if it is long, tells so quickly and silently."""
     if type(x) is np.ndarray:
         if x.dtype.kind != "f":
@@ -152,7 +152,7 @@ def chain(g: Any, partial: Any) -> Any:
                 return np.multiply(g, partial)
         elif type(partial) is np.ndarray and partial.dtype.kind == "f":
             few = g.size <= 256  # above, the partial derivative is checked in less time than g
-            if (few and count_nonzero(g) == g.size) or _known_finite(partial):
+            if (few and count_nonzero(g) == g.size) or known_finite(partial):
                 return np.multiply(g, partial)
     number = known_number(partial)
     if number is not None and abs(number) < math.inf:

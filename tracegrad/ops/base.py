@@ -9,7 +9,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from tracegrad.autograd.elementwise import straight_apply
+from tracegrad.autograd.straight import straight_elementwise
 from tracegrad.errors import DTypeError, ShapeError
 from tracegrad.function import Operation
 from tracegrad.ir.dims import DimLike
@@ -84,11 +84,9 @@ class ElementwiseOperation(Operation):
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)
-        if "ufunc" in vars(cls) and cls.apply.__func__ is Operation.apply.__func__:  # type: ignore[attr-defined]
-            own = "forward" in vars(cls)
-            straight = straight_apply(cls, cls.forward if own else cls.ufunc, _general(cls, cls.apply))
-            if straight is not None:
-                cls.apply = staticmethod(straight)
+        if "ufunc" in vars(cls):
+            compute = cls.forward if "forward" in vars(cls) else cls.ufunc
+            cls.apply = staticmethod(straight_elementwise(cls, compute, _general(cls, cls.general_apply)))
 
     @classmethod
     def forward(cls, *arrays: Any) -> Any:
@@ -98,6 +96,9 @@ class ElementwiseOperation(Operation):
     def infer(cls, *types: Type) -> Type:
         dtype = result_dtype(cls.ufunc, types)
         return Type(dtype, broadcast_shapes(*(t.shape for t in types)), all(t.weak for t in types))
+
+
+_ALL_AXES = tuple(tuple(range(ndim)) for ndim in range(65))  # 64 is the most NumPy has
 
 
 def normalize_axis(axis: Any, ndim: int) -> int:
@@ -111,7 +112,7 @@ def normalize_axis(axis: Any, ndim: int) -> int:
 def normalize_axes(axis: Any, ndim: int) -> tuple[int, ...]:
     """None (all), an int or a tuple of ints as a sorted tuple of non-negative ints without duplicates."""
     if axis is None:
-        return tuple(range(ndim))
+        return _ALL_AXES[ndim]
     if not isinstance(axis, (tuple, list)):
         return (normalize_axis(axis, ndim),)
     axes = sorted(normalize_axis(a, ndim) for a in axis)

@@ -9,7 +9,7 @@ import numpy as np
 
 from tracegrad.ir.lowering import Elementwise
 from tracegrad.numpy_protocols import implements
-from tracegrad.ops.arithmetic import Add, Div, Mul, Reciprocal, Sub, chain
+from tracegrad.ops.arithmetic import Add, Div, Mul, Reciprocal, Sub, chain, known_finite
 from tracegrad.ops.base import ElementwiseOperation
 from tracegrad.ops.comparison import Equal, IsInf, LogicalAnd
 from tracegrad.ops.select import Where
@@ -126,10 +126,12 @@ def _logaddexp_gradient(ctx: Any, g: Any, scale: float) -> tuple[Any, Any]:
 
     a, b = ctx.inputs
     needs = ctx.needs_input_grad
-    difference = Where.apply(LogicalAnd.apply(Equal.apply(a, b), IsInf.apply(a)), 0, Sub.apply(a, b))
+    difference, certain = Sub.apply(a, b), known_finite(ctx.output)  # a finite result comes of no two infinities
+    if not certain:
+        difference = Where.apply(LogicalAnd.apply(Equal.apply(a, b), IsInf.apply(a)), 0, difference)
     if scale != 1:
         difference = Mul.apply(difference, scale)
-    g = Where.apply(Equal.apply(ctx.output, -np.inf), 0, g)
+    g = g if certain else Where.apply(Equal.apply(ctx.output, -np.inf), 0, g)
     return (
         chain(g, Expit.apply(difference)) if needs[0] else None,
         chain(g, Expit.apply(Mul.apply(difference, -1))) if needs[1] else None,

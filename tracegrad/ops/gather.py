@@ -32,7 +32,7 @@ class Gather(Operation):
             taken = x[indices]
         except IndexError as error:
             raise TracegradIndexError(str(error), fix="keep positions between -size and size - 1") from None
-        return np.array(taken) if np.ndim(indices[0]) == 0 else taken
+        return taken if type(indices[0]) is np.ndarray and indices[0].ndim else np.array(taken)
 
     @staticmethod
     def infer(x: Type, *indices: Type) -> Type:

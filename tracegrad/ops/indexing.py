@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from tracegrad.errors import ArgumentError, ShapeError, TracegradIndexError
+from tracegrad.function import Operation
 from tracegrad.ir.dims import DimLike, product
 from tracegrad.ir.graph import NO_ATTRS
 from tracegrad.numpy_protocols import implements
@@ -42,7 +43,16 @@ from tracegrad.tensor import Tensor
 
 def getitem(x: Any, index: Any) -> Any:
     """`x[index]`. Raises TracegradIndexError (an IndexError) where NumPy raises IndexError."""
+    if isinstance(x, Tensor) and x._array is not None and is_basic(index):
+        return BasicIndex.apply(x, index=index)
+    return composed_getitem(x, index)
+
+
+def composed_getitem(x: Any, index: Any) -> Any:
+    """`x[index]` as a trace records it."""
     x = operand(x)
+    if isinstance(index, (Tensor, np.ndarray)) and index.ndim and x.ndim and index.dtype.kind in "iu":
+        return Gather.apply(x, index)
     place = _place(x.shape, index)
     if place is not None:
         rest = x.shape[len(place) :]
@@ -58,6 +68,59 @@ def getitem(x: Any, index: Any) -> Any:
     if result.ndim and state.trace is not None and isinstance(x, Tensor) and all(a.ndim == 0 for a in plan.arrays):
         state.trace.memory.note_view(_Row(index), state.trace.memory.own(x), NO_ATTRS, result)
     return result
+
+
+class BasicIndex(Operation):
+    """`x[index]` for an index that `is_basic`, of an array that is there: one view, which NumPy makes.
+
+    It is in no graph and has no IR name: a trace records the Slice and the Reshape that it stands for.
+    """
+
+    saves = ("",)
+
+    @staticmethod
+    def forward(x: np.ndarray, *, index: Any) -> np.ndarray:
+        try:
+            part = x[index]
+            return part if type(part) is np.ndarray else x[(*index, ...) if type(index) is tuple else (index, ...)]
+        except (IndexError, ValueError):
+            plan_index(x.shape, index)  # says what is wrong
+            raise
+
+    @classmethod
+    def traced_apply(cls, trace: Any, args: tuple[Any, ...], attrs: Any) -> Any:
+        return composed_getitem(args[0], attrs["index"])
+
+    @staticmethod
+    def backward(ctx: Any, g: Any) -> tuple[Any]:
+        shape, index = ctx.types[0].shape, ctx.attrs["index"]
+        if type(g) is np.ndarray and state.trace is None:
+            whole = np.zeros(shape, g.dtype)
+            whole[index] = g
+            return (whole,)
+        plan = plan_index(shape, index)
+        return (Unslice.apply(reshape(g, plan.size), shape=shape, start=plan.start, step=plan.step, fill=0),)
+
+    @staticmethod
+    def put(x: Any, view: Any, *, index: Any) -> Any:
+        return index_update(x, index, view)
+
+
+_ITEMS = frozenset((int, type(None), type(Ellipsis)))
+_BOUNDS = frozenset((int, type(None)))
+
+
+def is_basic(index: Any) -> bool:
+    """Whether an index consists of ints, slices between ints, None and Ellipsis."""
+    for item in index if type(index) is tuple else (index,):
+        if type(item) not in _ITEMS and (
+            type(item) is not slice
+            or type(item.start) not in _BOUNDS
+            or type(item.stop) not in _BOUNDS
+            or type(item.step) not in _BOUNDS
+        ):
+            return False
+    return True
 
 
 class _Row:
@@ -120,6 +183,8 @@ def _orders(plan: IndexPlan, arrays: Sequence[Any]) -> tuple[tuple[int, ...], tu
 def true_positions(mask: Any) -> Any:
     """The flat positions of the True elements. How many there are is guarded while tracing."""
     mask = lifted(mask)
+    if state.trace is None:
+        return (mask._array if isinstance(mask, Tensor) else mask).ravel().nonzero()[0]
     count = guarded_int(tensor_sum(mask, dtype=np.dtype(np.intp)))
     return Nonzero.apply(mask, count=count)
 

@@ -115,10 +115,12 @@ def concatenate(arrays: Any, axis: Any = 0, out: Any = None, *, dtype: Any = Non
     if parts[0].ndim == 0:
         raise ShapeError("zero-dimensional arrays cannot be concatenated", fix="use np.stack")
     axis = normalize_axis(axis, parts[0].ndim)
-    common = np.result_type(*(p.dtype for p in parts)) if dtype is None else np.dtype(dtype)
-    if not all(np.can_cast(p.dtype, common, casting) for p in parts):
-        raise ArgumentError(f"cannot cast to {common} by the rule {casting!r}", fix="pass casting='unsafe'")
-    parts = tuple(astype(p, common) for p in parts)
+    dtypes = [p.dtype for p in parts]
+    if dtype is not None or dtypes.count(dtypes[0]) != len(dtypes) or not dtypes[0].isnative:
+        common = np.result_type(*dtypes) if dtype is None else np.dtype(dtype)
+        if not all(np.can_cast(d, common, casting) for d in dtypes):
+            raise ArgumentError(f"cannot cast to {common} by the rule {casting!r}", fix="pass casting='unsafe'")
+        parts = tuple(astype(p, common) for p in parts)
     return Concatenate.apply(*parts, axis=axis)
 
 

@@ -32,7 +32,8 @@ class MatMul(Operation):
     @staticmethod
     def forward(a: np.ndarray, b: np.ndarray) -> np.ndarray:
         try:
-            return np.asarray(np.matmul(a, b))
+            few = 0 < a.ndim <= 2 and 0 < b.ndim <= 2 and a.dtype.char in "fdFD"
+            return np.asarray(np.dot(a, b) if few else np.matmul(a, b))  # to begin, matmul takes four times as long
         except ValueError:
             MatMul.infer(Type(a.dtype, a.shape), Type(b.dtype, b.shape))
             raise
@@ -156,7 +157,8 @@ def inner(a: Any, b: Any, /) -> Any:
 @implements(np.outer)
 def outer(a: Any, b: Any, out: Any = None) -> Any:
     """All products of an element of `a` with one of `b`, both flattened."""
-    return multiply(expand_dims(ravel(a), 1), expand_dims(ravel(b), 0))
+    x, y = operand(a), operand(b)
+    return multiply(reshape(x, (x.size, 1)), reshape(y, (1, y.size)))
 
 
 @implements(np.linalg.outer)

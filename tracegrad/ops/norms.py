@@ -20,6 +20,8 @@ from tracegrad.ops.reduction import min as tensor_min
 from tracegrad.ops.reduction import sum as tensor_sum
 from tracegrad.ops.select import where
 from tracegrad.ops.shape import expand_dims, moveaxis, ravel
+from tracegrad.state import state
+from tracegrad.tensor import Tensor
 
 Axes = tuple[int, ...]
 
@@ -77,6 +79,8 @@ def _square(x: Any) -> Any:
 def euclidean(x: Any, axes: Axes) -> Any:
     """The root of the sum of squares; where that is 0 nothing flows back."""
     total = tensor_sum(_square(x), axis=axes)
+    if isinstance(total, Tensor) and total._array is not None and state.trace is None and total._array.all():
+        return sqrt(total)
     zero = equal(total, 0)
     return where(zero, total, sqrt(where(zero, 1, total)))
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import functools
 import operator
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -16,8 +18,10 @@ from tracegrad.tensor import Tensor, check_array
 
 def operand(x: Any) -> Any:
     """A Tensor or ndarray as it is; numbers and nested lists of numbers as an ndarray, as NumPy reads them."""
+    if type(x) is Tensor or type(x) is np.ndarray:
+        return x
     if isinstance(x, (Tensor, np.ndarray)):
-        return check_array(x) if isinstance(x, np.ndarray) and type(x) is not np.ndarray else x
+        return check_array(x) if isinstance(x, np.ndarray) else x
     return x.number if isinstance(x, Size) else check_array(np.asarray(x))
 
 
@@ -47,8 +51,23 @@ def as_dim(value: Any) -> DimLike:
 def as_shape(shape: Any) -> tuple[DimLike, ...]:
     """A size or a sequence of sizes as a tuple."""
     if isinstance(shape, (tuple, list)):
-        return tuple(map(as_dim, shape))
+        return tuple([d if type(d) is int else as_dim(d) for d in shape])
     return static_integers(shape) if isinstance(shape, (Tensor, np.ndarray)) else (as_dim(shape),)
+
+
+def remembered(question: Callable[[Any, Any], Any]) -> Callable[[Any, Any], Any]:
+    """A function of a shape and an int, None or tuple of ints that keeps its answers where all dimensions are numbers:
+    a small eager operation would spend most of its time on them."""
+    kept = functools.lru_cache(maxsize=4096)(question)
+
+    def ask(shape: Any, wanted: Any) -> Any:
+        for dims in (shape, wanted if type(wanted) is tuple else (wanted,)):
+            for dim in dims:
+                if type(dim) is not int and dim is not None:
+                    return question(shape, wanted)
+        return kept(shape, wanted)
+
+    return functools.wraps(question)(ask)
 
 
 def static_integers(values: Any) -> tuple[DimLike, ...]:

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
+
 from tracegrad.ir.dims import Dim, product
 from tracegrad.ops.arithmetic import Add, Mul
 from tracegrad.ops.creation import ones_like
 from tracegrad.ops.shape import reshape, transpose
 from tracegrad.ops.slicing import Slice, Unslice
+from tracegrad.state import state
 
 
 def products_of_others(x: Any, axis: tuple[int, ...]) -> Any:
@@ -24,6 +27,8 @@ def products_of_others(x: Any, axis: tuple[int, ...]) -> Any:
 def _others(x: Any) -> Any:
     """Along the rows of a matrix, by a tree: neighbours are multiplied in pairs, and each pair's result comes back
     to its two members, multiplied by the partner."""
+    if type(x) is np.ndarray and state.trace is None:
+        return _others_of_array(x)
     rows, n = x.shape
     if n <= 1:
         return ones_like(x)
@@ -42,6 +47,14 @@ def _others(x: Any) -> Any:
         of_last = Slice.apply(outside, start=(0, half), size=(rows, 1), step=(1, 1))
         result = Add.apply(result, _placed(of_last, (rows, n), n - 1, 1))
     return result
+
+
+def _others_of_array(x: np.ndarray) -> np.ndarray:
+    """Of numbers: products of what comes before times products of what comes after."""
+    before, after = np.ones_like(x), np.ones_like(x)
+    np.multiply.accumulate(x[:, :-1], axis=1, out=before[:, 1:])
+    np.multiply.accumulate(x[:, :0:-1], axis=1, out=after[:, -2::-1])
+    return before * after
 
 
 def _every_second(x: Any, first: int, count: int) -> Any:

@@ -79,7 +79,7 @@ class Prod(_Accumulation):
 
     @staticmethod
     def forward(x: np.ndarray, *, axis: Axes, keepdims: bool, dtype: np.dtype) -> np.ndarray:
-        return np.prod(x, axis=axis, keepdims=keepdims, dtype=dtype)
+        return np.multiply.reduce(x, axis=axis, keepdims=keepdims, dtype=dtype)
 
     @staticmethod
     def backward(ctx: Any, g: Any) -> tuple[Any]:
@@ -121,7 +121,7 @@ class Max(_Extreme):
 
     @staticmethod
     def forward(x: np.ndarray, *, axis: Axes, keepdims: bool) -> np.ndarray:
-        return np.max(x, axis=axis, keepdims=keepdims)
+        return np.maximum.reduce(x, axis=axis, keepdims=keepdims)
 
 
 class Min(_Extreme):
@@ -130,7 +130,7 @@ class Min(_Extreme):
 
     @staticmethod
     def forward(x: np.ndarray, *, axis: Axes, keepdims: bool) -> np.ndarray:
-        return np.min(x, axis=axis, keepdims=keepdims)
+        return np.minimum.reduce(x, axis=axis, keepdims=keepdims)
 
 
 class _Quantifier(ReductionOperation):
@@ -147,7 +147,7 @@ class Any_(_Quantifier):
 
     @staticmethod
     def forward(x: np.ndarray, *, axis: Axes, keepdims: bool) -> np.ndarray:
-        return np.any(x, axis=axis, keepdims=keepdims)
+        return np.logical_or.reduce(x, axis=axis, keepdims=keepdims)
 
 
 class All(_Quantifier):
@@ -156,7 +156,7 @@ class All(_Quantifier):
 
     @staticmethod
     def forward(x: np.ndarray, *, axis: Axes, keepdims: bool) -> np.ndarray:
-        return np.all(x, axis=axis, keepdims=keepdims)
+        return np.logical_and.reduce(x, axis=axis, keepdims=keepdims)
 
 
 class _Position(ReductionOperation):

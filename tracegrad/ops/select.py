@@ -5,6 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+from numpy._core.multiarray import count_nonzero
+from numpy._core.umath import clip as clip_ufunc  # np.clip costs five times that
 
 from tracegrad.function import Operation
 from tracegrad.ir.lowering import Elementwise
@@ -20,6 +22,9 @@ def common_dtype(types: tuple[Type, ...]) -> np.dtype:
     return np.result_type(*(k if isinstance(k, np.dtype) else k(0) for k in keys))
 
 
+_SMALL = 4096  # up to so many elements what a call costs before it begins matters
+
+
 class Where(Operation):
     """`x` where the condition (a bool array) holds, `y` elsewhere; nothing flows to the side not taken."""
 
@@ -29,6 +34,11 @@ class Where(Operation):
 
     @staticmethod
     def forward(condition: Any, x: Any, y: Any) -> np.ndarray:
+        if type(condition) is np.ndarray:
+            if type(x) is int and x == 0 and _alike(condition, y):
+                return _zeroed(y, condition)
+            if type(y) is int and y == 0 and _alike(condition, x):
+                return _zeroed(x, ~condition)
         return np.where(condition, x, y)
 
     @staticmethod
@@ -40,6 +50,20 @@ class Where(Operation):
         condition = ctx.inputs[0]
         _, x, y = ctx.needs_input_grad
         return None, Where.apply(condition, g, 0) if x else None, Where.apply(condition, 0, g) if y else None
+
+
+def _alike(condition: np.ndarray, value: Any) -> bool:
+    """Whether the value is a small array of floating point numbers of the condition's shape."""
+    if type(value) is not np.ndarray or condition.dtype.kind != "b" or value.size > _SMALL:
+        return False
+    return value.shape == condition.shape and value.dtype.kind in "fc"
+
+
+def _zeroed(value: np.ndarray, condition: np.ndarray) -> np.ndarray:
+    """The value with zeros where the condition holds; np.where takes three times as long to begin."""
+    out = value.copy()
+    out[condition] = 0
+    return out
 
 
 def as_condition(x: Any) -> Any:
@@ -74,7 +98,8 @@ class _Extremum(ElementwiseOperation):
         a, b = ctx.inputs
         needs = ctx.needs_input_grad
         tie = Equal.apply(a, b)
-        shared = Where.apply(tie, Mul.apply(g, 0.5), g)
+        none = type(tie) is np.ndarray and not count_nonzero(tie)
+        shared = g if none else Where.apply(tie, Mul.apply(g, 0.5), g)
         return (
             Where.apply(cls.loses(a, b), 0, shared) if needs[0] else None,
             Where.apply(cls.loses(b, a), 0, shared) if needs[1] else None,
@@ -146,7 +171,7 @@ class Clip(Operation):
 
     @staticmethod
     def forward(x: Any, low: Any, high: Any) -> np.ndarray:
-        return np.clip(x, low, high)
+        return clip_ufunc(x, low, high) if type(x) is np.ndarray and x.dtype.kind == "f" else np.clip(x, low, high)
 
     @staticmethod
     def infer(x: Type, low: Type, high: Type) -> Type:
@@ -182,6 +207,6 @@ def clip(a: Any, a_min: Any = None, a_max: Any = None, *, min: Any = None, max: 
     given = tuple(bound for bound in (low, high) if bound is not None)
     if not given:
         return +a
-    if common_dtype(tuple(map(type_of, (a, *given)))).kind in "iub" and len(given) == 1:
+    if len(given) == 1 and common_dtype(tuple(map(type_of, (a, *given)))).kind in "iub":
         return Minimum.apply(a, high) if low is None else Maximum.apply(a, low)
     return Clip.apply(a, -np.inf if low is None else low, np.inf if high is None else high)

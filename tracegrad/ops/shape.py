@@ -16,7 +16,7 @@ from tracegrad.ir.lowering import Reshape as ReshapeLowering
 from tracegrad.ir.types import Type
 from tracegrad.numpy_protocols import implements
 from tracegrad.ops.base import broadcast_shapes, normalize_axes, normalize_axis, shape_text
-from tracegrad.ops.operands import as_shape, operand
+from tracegrad.ops.operands import as_shape, operand, remembered
 from tracegrad.ops.slicing import Slice as Slice
 from tracegrad.ops.slicing import Unslice as Unslice
 from tracegrad.ops.slicing import take_slice
@@ -70,7 +70,7 @@ class Reshape(Operation):
 
     @staticmethod
     def forward(x: np.ndarray, *, shape: Shape) -> np.ndarray:
-        return np.reshape(x, shape)
+        return x.reshape(shape) if type(x) is np.ndarray else np.reshape(x, shape)
 
     @staticmethod
     def infer(x: Type, *, shape: Shape) -> Type:
@@ -113,7 +113,7 @@ class Transpose(Operation):
 
     @staticmethod
     def forward(x: np.ndarray, *, axes: tuple[int, ...]) -> np.ndarray:
-        return np.transpose(x, axes)
+        return x.transpose(axes)
 
     @staticmethod
     def infer(x: Type, *, axes: tuple[int, ...]) -> Type:
@@ -155,21 +155,27 @@ def size(a: Any, axis: Any = None) -> DimLike:
 def reshape(a: Any, shape: Any, order: str = "C", *, copy: bool | None = None) -> Any:
     """NumPy's reshape, in order "C" or "F"; one dimension may be -1. Raises ShapeError."""
     x = operand(a)
-    wanted = as_shape(shape)
+    former = x.shape
+    wanted = _completed(former, as_shape(shape))
+    if order != "C" and check_order(order) == "F":
+        return transpose(reshape(transpose(x), wanted[::-1]))
+    return x if former == wanted else Reshape.apply(x, shape=wanted)
+
+
+@remembered
+def _completed(former: Shape, wanted: Shape) -> Shape:
+    """The dimensions wanted, with a number in place of -1. Raises ShapeError."""
+    size = product(former)
     unknown = [i for i, d in enumerate(wanted) if isinstance(d, int) and d < 0]
     if unknown:
         known = product(d for i, d in enumerate(wanted) if i not in unknown)
-        fits = not (isinstance(x.size, int) and isinstance(known, int)) or (known != 0 and x.size % known == 0)
+        fits = not (isinstance(size, int) and isinstance(known, int)) or (known != 0 and size % known == 0)
         if len(unknown) > 1 or wanted[unknown[0]] != -1 or known == 0 or not fits:
-            raise cannot_reshape(x.shape, wanted)
-        wanted = tuple(x.size // known if i == unknown[0] else d for i, d in enumerate(wanted))
-    if check_order(order) == "F":
-        return transpose(reshape(transpose(x), wanted[::-1]))
-    if x.shape == wanted:
-        return x
-    if product(wanted) != x.size:
-        raise cannot_reshape(x.shape, wanted)
-    return Reshape.apply(x, shape=wanted)
+            raise cannot_reshape(former, wanted)
+        return tuple(size // known if i == unknown[0] else d for i, d in enumerate(wanted))
+    if former != wanted and product(wanted) != size:
+        raise cannot_reshape(former, wanted)
+    return wanted
 
 
 def check_order(order: str) -> str:
@@ -184,30 +190,41 @@ def check_order(order: str) -> str:
 @implements(np.ravel)
 def ravel(a: Any, order: str = "C") -> Any:
     """All elements along one axis."""
-    return reshape(a, (-1,) if operand(a).size != 0 else (0,), order)
+    x = operand(a)
+    return reshape(x, (-1,) if x.size != 0 else (0,), order)
 
 
 @implements(np.expand_dims)
 def expand_dims(a: Any, axis: Any) -> Any:
     """New axes of size 1 at the positions `axis` of the result."""
     x = operand(a)
-    count = len(axis) if isinstance(axis, (tuple, list)) else 1
-    axes = normalize_axes(axis, x.ndim + count)
-    rest = iter(x.shape)
-    return reshape(x, tuple(1 if i in axes else next(rest) for i in range(x.ndim + count)))
+    return reshape(x, _expanded(x.shape, axis))
+
+
+@remembered
+def _expanded(shape: Shape, axis: Any) -> Shape:
+    ndim = len(shape) + (len(axis) if isinstance(axis, (tuple, list)) else 1)
+    axes = normalize_axes(axis, ndim)
+    rest = iter(shape)
+    return tuple(1 if i in axes else next(rest) for i in range(ndim))
 
 
 @implements(np.squeeze)
 def squeeze(a: Any, axis: Any = None) -> Any:
     """Without axes of size 1: all of them, or those in `axis`. Raises ShapeError where another size stands there."""
     x = operand(a)
-    axes = tuple(i for i, d in enumerate(x.shape) if d == 1) if axis is None else normalize_axes(axis, x.ndim)
-    if any(x.shape[i] != 1 for i in axes):
+    return reshape(x, _squeezed(x.shape, axis))
+
+
+@remembered
+def _squeezed(shape: Shape, axis: Any) -> Shape:
+    axes = tuple(i for i, d in enumerate(shape) if d == 1) if axis is None else normalize_axes(axis, len(shape))
+    if any(shape[i] != 1 for i in axes):
         raise ShapeError(
-            f"cannot squeeze axis {axis} of an array of shape {shape_text(x.shape)}: its size is not 1",
+            f"cannot squeeze axis {axis} of an array of shape {shape_text(shape)}: its size is not 1",
             fix="leave axis away to drop all axes of size 1",
         )
-    return reshape(x, tuple(d for i, d in enumerate(x.shape) if i not in axes))
+    return tuple(d for i, d in enumerate(shape) if i not in axes)
 
 
 def _at_least(arrays: tuple[Any, ...], to_shape: Any) -> Any:
@@ -260,13 +277,21 @@ def broadcast_arrays(*args: Any, subok: bool = False) -> tuple[Any, ...]:
 def transpose(a: Any, axes: Any = None) -> Any:
     """NumPy's transpose; all axes reversed without `axes`."""
     x = operand(a)
-    order = tuple(reversed(range(x.ndim))) if axes is None else tuple(normalize_axis(i, x.ndim) for i in axes)
-    if sorted(order) != list(range(x.ndim)):
+    order = _order((x.ndim,), axes if axes is None else tuple(axes))
+    return x if order is None else Transpose.apply(x, axes=order)
+
+
+@remembered
+def _order(ndims: tuple[int], axes: Any) -> tuple[int, ...] | None:
+    """The axes as a permutation of non-negative numbers; None where that changes nothing."""
+    (ndim,) = ndims
+    order = tuple(reversed(range(ndim))) if axes is None else tuple(normalize_axis(i, ndim) for i in axes)
+    if sorted(order) != list(range(ndim)):
         raise ShapeError(
-            f"axes {tuple(axes)} are not a permutation of the {x.ndim} axes of the array",
+            f"axes {axes} are not a permutation of the {ndim} axes of the array",
             fix="name each axis once",
         )
-    return x if order == tuple(range(x.ndim)) else Transpose.apply(x, axes=order)
+    return None if order == tuple(range(ndim)) else order
 
 
 @implements(np.swapaxes)

@@ -15,6 +15,7 @@ from tracegrad.ir.lowering import IndexMap
 from tracegrad.ir.types import Type
 from tracegrad.ops.cotangent import zeros
 from tracegrad.ops.operands import as_dim, assume_non_negative, known_non_negative
+from tracegrad.state import state
 
 Shape = tuple[DimLike, ...]
 
@@ -96,7 +97,7 @@ class Unslice(Operation):
 
     @staticmethod
     def forward(x: np.ndarray, *, shape: tuple[int, ...], start: Shape, step: tuple[int, ...], fill: Any) -> np.ndarray:
-        out = np.full(shape, fill, x.dtype)
+        out = np.zeros(shape, x.dtype) if type(fill) is int and fill == 0 else np.full(shape, fill, x.dtype)
         out[slices(start, x.shape, step)] = x
         return out
 
@@ -190,6 +191,8 @@ def take_slice(x: Any, start: Shape, size: Shape, step: tuple[int, ...]) -> Any:
 
 def slice_axis(x: Any, axis: int, start: DimLike, size: DimLike, step: int = 1) -> Any:
     """`size` elements along one axis, everything along the others."""
+    if type(x) is np.ndarray and state.trace is None:
+        return x[(*(slice(None),) * axis, *slices((start,), (size,), (step,)))]
     return take_slice(
         x,
         tuple(start if i == axis else 0 for i in range(x.ndim)),
