@@ -80,16 +80,20 @@ class TracegradError(Exception):
         return text
 
 
-class ShapeError(TracegradError, ValueError):
-    """Shapes, axes or sizes that do not go together."""
+class ShapeError(TracegradError, ValueError, RuntimeError):
+    """Shapes, axes or sizes that do not go together: a ValueError to NumPy's users, a RuntimeError to PyTorch's."""
 
 
-class DTypeError(TracegradError, TypeError):
-    """A dtype the operation or transformation cannot take."""
+class DTypeError(TracegradError, TypeError, RuntimeError):
+    """A dtype the operation or transformation cannot take: PyTorch raises RuntimeError where NumPy raises TypeError."""
 
 
 class ArgumentError(TracegradError, TypeError):
     """An argument of a transformation or function that makes no sense there."""
+
+
+class OptionError(ArgumentError, ValueError):
+    """Options that contradict each other."""
 
 
 class LeavesTraceError(TracegradError, TypeError, RuntimeError):

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import contextlib
+import functools
+import inspect
 import os
 import threading
 from collections.abc import Iterator
@@ -80,7 +82,38 @@ def eager() -> Iterator[None]:
         yield
 
 
-class set_grad_enabled(contextlib.ContextDecorator):
+class ModeDecorator(contextlib.ContextDecorator):
+    """A context manager that also decorates functions; of a generator, each of its steps runs inside."""
+
+    def __call__(self, function: Any) -> Any:
+        if not inspect.isgeneratorfunction(function):
+            return super().__call__(function)
+
+        @functools.wraps(function)
+        def steps(*args: Any, **kwargs: Any) -> Any:
+            with self._recreate_cm():
+                generator = function(*args, **kwargs)
+            answer: Any = None
+            advance = generator.send
+            while True:
+                try:
+                    with self._recreate_cm():
+                        value = advance(answer)
+                except StopIteration as end:
+                    return end.value
+                try:
+                    answer, advance = (yield value), generator.send
+                except GeneratorExit:
+                    with self._recreate_cm():
+                        generator.close()
+                    raise
+                except BaseException as error:
+                    answer, advance = error, generator.throw
+
+        return steps
+
+
+class set_grad_enabled(ModeDecorator):
     """Recording of gradients on or off, as a call, a context manager or a decorator."""
 
     def __init__(self, mode: bool):
@@ -94,11 +127,14 @@ class set_grad_enabled(contextlib.ContextDecorator):
         state.grad_enabled = self.former
 
 
-class _GradMode(contextlib.ContextDecorator):
+class _GradMode(ModeDecorator):
     mode = True
+    former: list[bool]
 
-    def __init__(self) -> None:
-        self.former: list[bool] = []
+    def __new__(cls, function: Any = None) -> Any:
+        self = super().__new__(cls)
+        self.former = []
+        return self if function is None else self(function)
 
     def __enter__(self) -> None:
         self.former.append(state.grad_enabled)
@@ -109,7 +145,7 @@ class _GradMode(contextlib.ContextDecorator):
 
 
 class no_grad(_GradMode):
-    """Operations inside are not recorded; as a context manager or a decorator (`@no_grad()`)."""
+    """Operations inside are not recorded; as a context manager or a decorator, with or without parentheses."""
 
     mode = False
 

@@ -15,6 +15,7 @@ from tracegrad.errors import AutogradError, DTypeError, UnsupportedError
 from tracegrad.ir.graph import Var
 from tracegrad.ir.sizes import active
 from tracegrad.ir.types import Type
+from tracegrad.state import state
 
 if TYPE_CHECKING:
     from tracegrad.trace.tracer import Trace
@@ -171,6 +172,11 @@ class Tensor:
                 f"a Tensor of dtype {self.dtype} cannot require gradients; "
                 "only Tensors of floating point and complex dtype can",
                 fix="make it a float, for example with dtype=float",
+            )
+        if value and self._meta is not None and self._meta.inference and not state.inference:
+            raise AutogradError(
+                "Setting requires_grad=True on inference tensor outside InferenceMode is not allowed",
+                fix="use a copy: x.clone()",
             )
         self._requires_grad = bool(value)
 

@@ -38,7 +38,7 @@ def test_what_is_no_tensor_gets_none():
 
 
 def test_wrong_type():
-    with pytest.raises(TypeError, match=r"expected Variable or None \(got float\)"):
+    with pytest.raises(RuntimeError, match=r"expected Variable or None \(got float\)"):
         function(double, lambda ctx, g: 3.0).apply(leaf([1.0])).sum().backward()
 
 

@@ -191,5 +191,5 @@ def test_unpack_must_return_a_tensor():
     x = leaf([2.0])
     with tg.autograd.graph.saved_tensors_hooks(lambda t: 1, lambda v: v):
         y = x * x
-    with pytest.raises(RuntimeError, match="must return a Tensor"):
+    with pytest.raises(TypeError, match="must return a Tensor"):
         y.sum().backward()

@@ -10,7 +10,7 @@ import numpy as np
 
 from tracegrad.autograd.engine import Wanted, accumulate, checked_inputs, run_backward
 from tracegrad.autograd.node import Edge, as_tensor, edge_of
-from tracegrad.errors import ArgumentError, AutogradError, NonScalarError
+from tracegrad.errors import ArgumentError, AutogradError, NonScalarError, OptionError
 from tracegrad.ir.types import Type
 from tracegrad.state import state
 from tracegrad.tensor import Tensor
@@ -75,11 +75,13 @@ def grad(
     if allow_unused is None:
         allow_unused = materialize_grads
     elif materialize_grads and not allow_unused:
-        raise ArgumentError(
+        raise OptionError(
             "materialize_grads=True needs unused inputs to be allowed, but allow_unused=False was passed",
             fix="leave allow_unused out",
         )
     targets, results = checked_inputs(inputs), checked_inputs(outputs)
+    if not targets:
+        raise AutogradError("`inputs` argument to `grad()` cannot be empty", fix="name what to differentiate for")
     cotangents = _as_sequence(grad_outputs, len(results))
     keep = create_graph if retain_graph is None else retain_graph
     if is_grads_batched:

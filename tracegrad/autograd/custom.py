@@ -219,4 +219,9 @@ def _check_dirty(node: UserNode, inputs: set[int], raw: tuple[Any, ...], record:
                 f"a leaf Variable that requires grad has been used in an in-place operation, by {node.name()[:-8]}",
                 fix="apply the Function to a copy: x.clone()",
             )
-        tensor._ensure_meta().version[0] += 1
+        meta = tensor._ensure_meta()
+        if record and meta.base is not None:
+            from tracegrad.autograd.inplace import _check_history
+
+            _check_history(tensor)
+        meta.version[0] += 1

@@ -191,6 +191,9 @@ class _Run:
                 sequence = successor._sequence
                 if sequence < 0 or len(into) != 1:
                     self.add(successor, slot, g)
+                    if ahead is not None and sequence > ahead._sequence:
+                        self.add(ahead, 0, cotangent)
+                        ahead = None
                     continue
                 if ahead is not None:
                     self.add(ahead, 0, cotangent)
@@ -327,11 +330,11 @@ def _finish_leaf(node: BackwardNode, g: Any, wanted: Wanted | None) -> None:
     if g is None or not leaf._requires_grad:  # it may have been switched off since the leaf was used
         return
     accumulate(leaf, g)
-    if hooks is not None and hooks.post:
-        hooks.run_post((), (_tensor_or_none(g),))
     if meta is not None and meta.post_hooks:
         for hook in list(meta.post_hooks.values()):
             hook(leaf)
+    if hooks is not None and hooks.post:
+        hooks.run_post((), (_tensor_or_none(g),))
 
 
 def accumulate(leaf: Tensor, g: Any) -> None:

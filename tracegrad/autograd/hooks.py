@@ -69,7 +69,7 @@ class NodeHooks:
         for hook in list(self.pre.values()):
             result = hook(cotangents)
             if result is not None:
-                cotangents = tuple(result) if isinstance(result, (tuple, list)) else (result,)
+                cotangents = _replaced(cotangents, result, hook)
         return cotangents
 
     def run_post(self, grads: tuple[Any, ...], cotangents: tuple[Any, ...]) -> tuple[Any, ...]:
@@ -77,8 +77,20 @@ class NodeHooks:
         for hook in list(self.post.values()):
             result = hook(grads, cotangents)
             if result is not None:
-                grads = tuple(result) if isinstance(result, (tuple, list)) else (result,)
+                grads = _replaced(grads, result, hook)
         return grads
+
+
+def _replaced(former: tuple[Any, ...], result: Any, hook: Hook) -> tuple[Any, ...]:
+    """What a hook of a node returned in place of the gradients it was given, one for each of them."""
+    values = tuple(result) if isinstance(result, (tuple, list)) else (result,)
+    if len(values) != len(former):
+        raise AutogradError(
+            f"hook {_name(hook)!r} has returned an incorrect number of values "
+            f"(got {len(values)}, but expected {len(former)})",
+            fix="return a tuple with one gradient, or None, for each that the hook was given, or nothing",
+        )
+    return values
 
 
 def run_tensor_hooks(table: HookTable, g: Any) -> Any:

@@ -10,7 +10,6 @@ of the Tensor becomes that of the new value. A view passes the change on to its 
 from __future__ import annotations
 
 import sys
-import weakref
 from collections.abc import Callable
 from typing import Any
 
@@ -19,7 +18,7 @@ import numpy as np
 from tracegrad.autograd.node import BackwardNode, detached, edge_of
 from tracegrad.autograd.operation_node import OperationNode
 from tracegrad.autograd.overwritten import note_kept, rescue
-from tracegrad.autograd.views import replayed
+from tracegrad.autograd.views import move_retained, replayed
 from tracegrad.errors import ArgumentError, AutogradError, DTypeError, ShapeError, UnsupportedError
 from tracegrad.state import state
 from tracegrad.tensor import Tensor
@@ -132,6 +131,11 @@ def check_inplace(x: Tensor) -> None:
         refuse_tangents(x)
     if state.grad_enabled:
         _check_history(x)
+    if x._meta is not None and x._meta.inference and not state.inference:
+        raise AutogradError(
+            "Inplace update to inference tensor outside InferenceMode is not allowed",
+            fix="modify a copy: x.clone()",
+        )
     if not array.flags.writeable:
         raise AutogradError(
             "this Tensor's memory is read-only (it was broadcast, or made from a read-only array), "
@@ -287,23 +291,15 @@ def rebase_history(x: Tensor, node: BackwardNode, position: int) -> None:
     former, former_position = x._grad_fn, x._output_nr
     if base is None:
         x._requires_grad, x._grad_fn, x._output_nr = True, node, position
-        _move_retained(x, former, former_position)
+        move_retained(x, former, former_position)
         return
+    if meta.retains_grad and former is not None and former._hooks is not None:
+        former._hooks.retain.pop(former_position, None)  # the view's new node has it, once that is there
     former, former_position = base._grad_fn, base._output_nr
     change = CopySlices(base, (node, position), ViewRegion(meta.replay))
     base._requires_grad, base._grad_fn, base._output_nr = True, change, 0
-    _move_retained(base, former, former_position)
+    move_retained(base, former, former_position)
     meta.view_version = -1
-
-
-def _move_retained(x: Tensor, former: Any, former_position: int) -> None:
-    """A gradient that is to be retained is that of the new value."""
-    meta = x._meta
-    if meta is None or not meta.retains_grad or former is None:
-        return
-    if former._hooks is not None:
-        former._hooks.retain.pop(former_position, None)
-    x._grad_fn._ensure_hooks().retain[x._output_nr] = weakref.ref(x)
 
 
 def setitem(x: Tensor, index: Any, value: Any) -> None:

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from tracegrad.errors import AutogradError, is_internal
-from tracegrad.state import state
+from tracegrad.state import ModeDecorator, state
 
 if TYPE_CHECKING:
     from tracegrad.autograd.node import BackwardNode, Packed
@@ -120,16 +120,28 @@ class saved_tensors_hooks(contextlib.ContextDecorator):
         from tracegrad.autograd.node import Packed, detached
         from tracegrad.state import setting
 
+        given = detached(tensor)
+        version = given._version
         with setting(grad_enabled=False):
-            return Packed(self.pack_hook(detached(tensor)), self.unpack_hook)
+            packed = self.pack_hook(given)
+        if given._version != version:
+            raise AutogradError(
+                "a saved tensor pack hook is modifying its input in place, which is still in use",
+                fix="modify a copy: x.clone()",
+            )
+        return Packed(packed, self.unpack_hook)
 
 
-class inference_mode(contextlib.ContextDecorator):
+class inference_mode(ModeDecorator):
     """no_grad whose results can never take part in a recorded operation. `inference_mode(False)` leaves it again."""
 
-    def __init__(self, mode: bool = True):
-        self.mode = mode
-        self.former: list[tuple[bool, bool]] = []
+    mode: bool
+    former: list[tuple[bool, bool]]
+
+    def __new__(cls, mode: Any = True) -> Any:
+        self = super().__new__(cls)
+        self.mode, self.former = (mode, []) if isinstance(mode, bool) else (True, [])
+        return self if isinstance(mode, bool) else self(mode)
 
     def __enter__(self) -> None:
         self.former.append((state.grad_enabled, state.inference))

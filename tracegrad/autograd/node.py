@@ -10,7 +10,7 @@ import numpy as np
 
 from tracegrad.autograd.hooks import HookTable, NodeHooks, RemovableHandle
 from tracegrad.autograd.modes import modes
-from tracegrad.errors import AutogradError
+from tracegrad.errors import ArgumentError, AutogradError
 from tracegrad.ir.dims import DimLike
 from tracegrad.ir.types import Type
 from tracegrad.tensor import Meta, Tensor
@@ -75,6 +75,9 @@ class BackwardNode:
     def _origin_of_nan(self, cotangents: tuple[Tensor | None, ...]) -> str:
         """Where inside the node a NaN came up, for a node that knows more than its name."""
         return ""
+
+    def check_saved(self) -> None:
+        """Raise AutogradError if a value of a trace that backward will read has been modified in place since."""
 
     def _release(self) -> None:
         """Drop what was saved for backward."""
@@ -151,10 +154,10 @@ class Packed:
         self.content, self.unpack_hook = content, unpack_hook
 
     def unpack(self) -> Tensor:
-        """What the unpack hook makes of it. Raises AutogradError unless that is a Tensor."""
+        """What the unpack hook makes of it. Raises ArgumentError unless that is a Tensor."""
         tensor = self.unpack_hook(self.content)
         if not isinstance(tensor, Tensor):
-            raise AutogradError(
+            raise ArgumentError(
                 f"the unpack hook of saved_tensors_hooks must return a Tensor, not {type(tensor).__name__}",
                 fix="return the Tensor that the pack hook had received",
             )

@@ -271,6 +271,9 @@ def versions_of(saved: tuple[Any, ...]) -> tuple[int, ...] | None:
     """The versions of saved inputs; None where all are 0, which is nearly always."""
     for x in saved:
         if isinstance(x, Tensor) and x._meta is not None:
+            for kept in saved:
+                if isinstance(kept, Tensor):
+                    _refuse_inference(kept)
             return tuple(map(version_of, saved))
     return None
 

@@ -25,9 +25,8 @@ def backward(
 
 def _get_grad(self: Tensor) -> Tensor | None:
     meta = self._meta
-    if state.trace is not None:
-        return state.trace.memory.gradients.read(self)
-    if self._array is None and (meta is None or meta.grad is None):
+    traced = state.trace is not None
+    if self._array is None and not traced and (meta is None or meta.grad is None):
         from tracegrad.function import outlived
 
         raise outlived()
@@ -38,6 +37,8 @@ def _get_grad(self: Tensor) -> Tensor | None:
             UserWarning,
             stacklevel=2,
         )
+    if traced:
+        return state.trace.memory.gradients.read(self)
     return None if meta is None else meta.grad
 
 
@@ -63,6 +64,10 @@ def _set_grad(self: Tensor, value: Any) -> None:
         state.trace.memory.gradients.assign(self, value)
     else:
         self._ensure_meta().grad = value
+
+
+def _delete_grad(self: Tensor) -> None:
+    _set_grad(self, None)
 
 
 def requires_grad_(self: Tensor, requires_grad: bool = True) -> Tensor:
@@ -154,6 +159,8 @@ def detach_(self: Tensor) -> Tensor:
         raise AutogradError(
             "can't detach views in-place: this Tensor is a view of another", fix="use `.detach()` instead"
         )
+    if self._array is None or state.trace is not None:
+        state.trace.memory.detach(self)
     self._grad_fn, self._requires_grad, self._output_nr = None, False, 0
     return self
 
@@ -308,7 +315,8 @@ def attach() -> None:
     Tensor.__copy__, Tensor.__deepcopy__, Tensor.__reduce__ = shallow_copy, deepcopy, reduce
     Tensor._rebuilt = staticmethod(_rebuilt)
     Tensor.size = property(_size, doc="How many elements; `x.size()` and `x.size(dim)` are PyTorch's.")
-    Tensor.grad = property(_get_grad, _set_grad, doc="The gradient that backward() has added up; None before.")
+    grad_doc = "The gradient that backward() has added up; None before."
+    Tensor.grad = property(_get_grad, _set_grad, _delete_grad, doc=grad_doc)
     Tensor.data = property(_get_data, _set_data, doc="The same memory without history and with its own version.")
     Tensor.retains_grad = property(_retains_grad, doc="Whether backward() fills `.grad` of this non-leaf.")
     Tensor._base = property(_base, doc="The Tensor whose memory this one views; None if its own.")

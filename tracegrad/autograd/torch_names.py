@@ -92,13 +92,13 @@ def expand(self: Tensor, *sizes: Any) -> Tensor:
     """Broadcast to `sizes`; -1 keeps a size."""
     wanted = _tuple(sizes)
     extra = len(wanted) - self.ndim
-    return shape.broadcast_to(
+    return shape.expanded(
         self, tuple(self.shape[i - extra] if isinstance(n, int) and n == -1 else n for i, n in enumerate(wanted))
     )
 
 
 def expand_as(self: Tensor, other: Any) -> Tensor:
-    return shape.broadcast_to(self, other.shape)
+    return shape.expanded(self, other.shape)
 
 
 def permute(self: Tensor, *dims: Any) -> Tensor:

@@ -161,7 +161,11 @@ class UserNode(FunctionContext, BackwardNode):
         finally:
             for tensor in relinked.values():
                 tensor._requires_grad, tensor._grad_fn, tensor._output_nr = False, None, 0
-        return checked_gradients(self.name(), grads, self._tensor_inputs, self._edges)
+        found = checked_gradients(self.name(), grads, self._tensor_inputs, self._edges)
+        for position, (g, edge) in enumerate(zip(found, self._edges, strict=True)):
+            if g is not None and g.dtype.kind == "c" and edge is not None:
+                check_kind(self.name(), position, g.dtype, edge[0]._outs[edge[1]][1])
+        return found
 
 
 def _materialized(g: Tensor | None, out: Any) -> Tensor | None:
@@ -194,8 +198,17 @@ def backward_of(function: Any) -> Any:
     return function.backward
 
 
+def check_kind(name: str, position: int, found: np.dtype, expected: np.dtype) -> None:
+    """Raise AutogradError for a complex gradient of something real."""
+    if found.kind == "c" and expected.kind != "c":
+        raise AutogradError(
+            f"Function {name} returned a complex gradient at index {position} for an input that is real",
+            fix="return its real part",
+        )
+
+
 def checked_gradients(name: str, grads: Any, tensor_inputs: tuple[bool, ...], edges: Any) -> tuple[Any, ...]:
-    """What backward returned, one value per input. Raises AutogradError (wrong count) or ArgumentError (wrong type)."""
+    """What backward returned, one value per input. Raises AutogradError for a wrong count or type."""
     values = list(grads) if isinstance(grads, tuple) else [grads]
     expected = len(tensor_inputs)
     while len(values) > expected and values[-1] is None:
@@ -216,7 +229,7 @@ def checked_gradients(name: str, grads: Any, tensor_inputs: tuple[bool, ...], ed
             )
         if not isinstance(g, Tensor):
             if not isinstance(g, (np.ndarray, np.generic)):
-                raise ArgumentError(
+                raise AutogradError(
                     f"expected Variable or None (got {type(g).__name__}): what {name} returned at position "
                     f"{position + 1} is no Tensor",
                     fix="return a Tensor, an ndarray or None",

@@ -17,7 +17,7 @@ def check_saved(results: Sequence[Any]) -> None:
         node = stack.pop()
         if node is None:
             continue
-        if isinstance(node, OperationNode) and node.saved is not None:
+        if not isinstance(node, OperationNode) or node.saved is not None:
             node.check_saved()
         for edge in node._edges:
             if edge is not None and edge[0] not in seen:

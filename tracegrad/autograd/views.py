@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import weakref
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
+from tracegrad.errors import AutogradError
 from tracegrad.state import setting, state
 from tracegrad.tensor import Meta, Tensor
 
@@ -68,10 +70,33 @@ def refresh(view: Tensor) -> None:
     meta = view._meta
     assert meta is not None and meta.base is not None
     if meta.base._requires_grad and view.dtype.kind in "fc":
+        if meta.view_reason == "custom" and view._requires_grad:
+            raise overridden_view()
         with setting(grad_enabled=True, trace=None):
             fresh = replayed(meta.base, meta.replay)
+        former, former_position = view._grad_fn, view._output_nr
         view._requires_grad, view._grad_fn, view._output_nr = True, fresh._grad_fn, fresh._output_nr
+        move_retained(view, former, former_position)
     meta.view_version = meta.version[0]
+
+
+def move_retained(x: Tensor, former: Any, former_position: int) -> None:
+    """A gradient that is to be retained is that of the new value."""
+    meta = x._meta
+    if meta is None or not meta.retains_grad:
+        return
+    if former is not None and former._hooks is not None:
+        former._hooks.retain.pop(former_position, None)
+    x._grad_fn._ensure_hooks().retain[x._output_nr] = weakref.ref(x)
+
+
+def overridden_view() -> AutogradError:
+    """For a view that a user's Function returned, whose memory was modified since."""
+    return AutogradError(
+        "this Tensor is a view that a user's Function returned, and its base or another view of its base has been "
+        "modified inplace: its history would leave that Function's backward out",
+        fix="return a clone from forward, or modify a copy: x.clone()",
+    )
 
 
 def mark_inference(outputs: tuple[Tensor, ...]) -> None:

@@ -10,7 +10,7 @@ import numpy as np
 
 from tracegrad.autograd.engine import expandable
 from tracegrad.autograd.node import as_tensor
-from tracegrad.autograd.user_node import FunctionContext, backward_of, checked_gradients
+from tracegrad.autograd.user_node import FunctionContext, backward_of, check_kind, checked_gradients
 from tracegrad.errors import AutogradError, LeavesFunctionBody
 from tracegrad.function import Operation
 from tracegrad.ir.graph import Node, no_attrs
@@ -247,6 +247,7 @@ def user_backward(
     for i, (g, position) in enumerate(zip(found, record.arguments, strict=True)):
         if g is not None and position is not None:
             check_shape(record.name, i, g.shape, inputs[position].shape)
+            check_kind(record.name, i, g.dtype, inputs[position].dtype)
     return found
 
 

@@ -85,7 +85,7 @@ def full(
     sizes = as_shape(shape)
     if isinstance(fill_value, Tensor):
         value = fill_value if dtype is None else astype(fill_value, dtype)
-        return _wanted(BroadcastTo.apply(value, shape=sizes) if value.shape != sizes else +value, requires_grad)
+        return _wanted(+BroadcastTo.apply(value, shape=sizes) if value.shape != sizes else +value, requires_grad)
     value = check_array(np.asarray(fill_value, None if dtype is None else number_dtype(dtype)))
     if state.trace is None:
         return _wanted(Tensor._wrap(np.full(sizes, value, value.dtype)), requires_grad)

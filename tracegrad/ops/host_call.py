@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from tracegrad.autograd.custom import run_forward
-from tracegrad.autograd.user_node import FunctionContext, backward_of, checked_gradients
+from tracegrad.autograd.user_node import FunctionContext, backward_of, check_kind, checked_gradients
 from tracegrad.errors import AutogradError, ShapeError
 from tracegrad.function import Operation
 from tracegrad.ir.graph import Node, Var
@@ -254,6 +254,7 @@ class HostBackward:
         for i, (position, g) in enumerate(zip(self.record.arguments, found, strict=True)):
             if position is not None and g is not None:
                 check_shape(self.record.name, i, g.shape, inputs[position].shape)
+                check_kind(self.record.name, i, g.dtype, inputs[position].dtype)
                 with setting(trace=None, grad_enabled=False):
                     results[position] = np.array(fit(g, inputs[position].type)._value())
         return tuple(

@@ -7,9 +7,10 @@ from typing import Any
 
 import numpy as np
 
-from tracegrad.errors import ShapeError, UnsupportedError
+from tracegrad.errors import AutogradError, ShapeError, UnsupportedError
 from tracegrad.function import Operation
 from tracegrad.ir.dims import DimLike, product
+from tracegrad.ir.graph import NO_ATTRS
 from tracegrad.ir.index import Affine, Piece, constant
 from tracegrad.ir.lowering import IndexMap
 from tracegrad.ir.lowering import Reshape as ReshapeLowering
@@ -20,6 +21,8 @@ from tracegrad.ops.operands import as_shape, operand, remembered
 from tracegrad.ops.slicing import Slice as Slice
 from tracegrad.ops.slicing import Unslice as Unslice
 from tracegrad.ops.slicing import take_slice
+from tracegrad.state import state
+from tracegrad.tensor import Tensor
 
 Shape = tuple[DimLike, ...]
 
@@ -251,9 +254,41 @@ def atleast_3d(*arys: Any) -> Any:
     return _at_least(arys, _three_dimensions)
 
 
+class _Expansion:
+    """What makes a broadcast view of a traced Tensor: it sees what is written to its base, and is read-only."""
+
+    name = "expansion"
+
+    def __init__(self, shape: Any):
+        self.shape = shape
+
+    def apply(self, x: Any) -> Any:
+        return broadcast_to(x, self.shape)
+
+    def forward(self, x: np.ndarray) -> np.ndarray:
+        return np.broadcast_to(x, self.shape)
+
+    def put(self, x: Any, view: Any) -> Any:
+        raise AutogradError(
+            "a Tensor that was broadcast is modified in place: more than one element may refer to a single memory "
+            "location",
+            fix="modify a copy: x.clone()",
+        )
+
+
 @implements(np.broadcast_to)
-def broadcast_to(array: Any, shape: Any, subok: bool = False) -> Any:
-    """NumPy's broadcast_to; the value itself where it has that shape. Raises ShapeError."""
+def expanded(array: Any, shape: Any, subok: bool = False) -> Any:
+    """NumPy's broadcast_to, whose result is a view. Raises ShapeError."""
+    x = operand(array)
+    result = broadcast_to(x, shape)
+    if state.trace is not None and result is not x and isinstance(x, Tensor):
+        memory = state.trace.memory
+        memory.note_view(_Expansion(result.shape), memory.own(x), NO_ATTRS, result)
+    return result
+
+
+def broadcast_to(array: Any, shape: Any) -> Any:
+    """The value repeated, the value itself where it has that shape. Raises ShapeError."""
     x = operand(array)
     wanted = as_shape(shape)
     if x.shape == wanted:
@@ -267,7 +302,7 @@ def broadcast_to(array: Any, shape: Any, subok: bool = False) -> Any:
 def broadcast_arrays(*args: Any, subok: bool = False) -> tuple[Any, ...]:
     arrays = tuple(map(operand, args))
     common = broadcast_shapes(*(x.shape for x in arrays))
-    return tuple(broadcast_to(x, common) for x in arrays)
+    return tuple(expanded(x, common) for x in arrays)
 
 
 # ---- other order --------------------------------------------------------------------------------------------------

@@ -69,12 +69,12 @@ def expand(self: Tensor, *sizes: Any) -> Tensor:
     wanted = as_shape(sizes[0] if len(sizes) == 1 else sizes)
     extra = len(wanted) - self.ndim
     full = tuple(self.shape[i - extra] if i >= extra and d == -1 else d for i, d in enumerate(wanted))
-    return shape.broadcast_to(self, full)
+    return shape.expanded(self, full)
 
 
 def expand_as(self: Tensor, other: Tensor) -> Tensor:
     """Repeated to the shape of `other`."""
-    return shape.broadcast_to(self, other.shape)
+    return shape.expanded(self, other.shape)
 
 
 def squeeze(self: Tensor, axis: Any = None) -> Tensor:

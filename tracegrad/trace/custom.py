@@ -15,7 +15,7 @@ from tracegrad.autograd.custom import (
     run_forward,
     saved_as_is,
 )
-from tracegrad.autograd.node import BackwardNode, edge_of
+from tracegrad.autograd.node import BackwardNode, edge_of, modified
 from tracegrad.autograd.user_node import FunctionContext
 from tracegrad.errors import (
     ArgumentError,
@@ -94,7 +94,7 @@ def _call(cls: Any, trace: Trace, arguments: tuple[Any, ...], kwargs: Mapping[st
         values = tuple(map(_as_output, result)) if isinstance(result, tuple) else (_as_output(result, alone=True),)
         lifted = [body.lift(v) if isinstance(v, Tensor) else None for v in values]
     dirty = _dirty_outputs(cls, body, context, inner, values)
-    as_is = _returned_as_they_are(cls, context, arguments, inner, values)
+    views = _returned_views(cls, context, arguments, inner, values)
     plain = {id(t) for t in context._non_differentiable}
     stopped = tuple(id(v) in plain for v in values if isinstance(v, Tensor))
     outputs = [v for v in lifted if v is not None]
@@ -116,24 +116,28 @@ def _call(cls: Any, trace: Trace, arguments: tuple[Any, ...], kwargs: Mapping[st
     if n_guards:
         seen = zip(results[-n_guards:], body.guards, strict=True)
         trace.guards.extend((r._var, number) for r, (_, number) in seen)
-    for position, source in dirty:
-        trace.memory.become(source, results[position], cls.__name__)
-    for position, source in as_is:
-        trace.memory.note_same(trace.memory.own(source), results[position])
-    return _as_returned(trace, result, values, results, stopped, sources)
+    for position, source, count in dirty:
+        trace.memory.become(source, results[position], cls.__name__, count)
+    for position, source, replay in views:
+        trace.memory.note_same(trace.memory.own(source), results[position], replay)
+    modified = {position: source for position, source, _ in dirty}
+    _keep_versions(trace, results, sources, modified, saved)
+    returned = tuple(modified.get(i, r) for i, r in enumerate(results))
+    return _as_returned(trace, result, values, returned, stopped, modified)
 
 
 def _dirty_outputs(
     cls: Any, body: Trace, context: TracedContext, inner: tuple[Any, ...], values: tuple[Any, ...]
-) -> list[tuple[int, Tensor]]:
-    """Per modified argument the position of the output that is its new value, and the argument."""
+) -> list[tuple[int, Tensor, int]]:
+    """Per modified argument the position of the output that is its new value, the argument, and how often forward
+    modified it."""
     _check_dirty(context, {id(t) for t in inner}, values, False)
     marked = {id(t) for t in context._dirty}
     outputs = {id(v): i for i, v in enumerate(v for v in values if isinstance(v, Tensor))}
     found = []
     for outside in body.memory.outside.values():
         if id(outside.standin) in marked:
-            found.append((outputs[id(outside.standin)], outside.value))
+            found.append((outputs[id(outside.standin)], outside.value, outside.standin._version))
         elif outside.standin._var is not outside.entry:
             raise AutogradError(
                 f"{cls.__name__}.forward modifies a Tensor in place without saying so",
@@ -142,17 +146,40 @@ def _dirty_outputs(
     return found
 
 
-def _returned_as_they_are(
+def _returned_views(
     cls: Any, context: TracedContext, arguments: tuple[Any, ...], inner: tuple[Any, ...], values: tuple[Any, ...]
-) -> list[tuple[int, Tensor]]:
-    """Outputs that are arguments which forward has not modified: positions and arguments. Raises AutogradError."""
+) -> list[tuple[int, Tensor, Any]]:
+    """Outputs that are arguments which forward has not modified, or views of such: positions, arguments, and the
+    operations that lead from there. Raises AutogradError."""
     sources = {id(t): a for a, t in zip(arguments, inner, strict=True) if isinstance(t, Tensor)}
     dirty = {id(t) for t in context._dirty}
-    tensors = [v for v in values if isinstance(v, Tensor)]
-    found = [(i, sources[id(v)]) for i, v in enumerate(tensors) if id(v) in sources and id(v) not in dirty]
-    if overrides_setup(cls) and any(tensors[i] is t for i, _ in found for t in context._to_save):
-        raise saved_as_is()
+    found: list[tuple[int, Tensor, Any]] = []
+    for i, value in enumerate(v for v in values if isinstance(v, Tensor)):
+        meta = value._meta
+        base, replay = (value, ()) if meta is None or meta.base is None else (meta.base, meta.replay)
+        if id(value) in dirty or id(base) in dirty or id(base) not in sources:
+            continue
+        if value is base and overrides_setup(cls) and any(value is t for t in context._to_save):
+            raise saved_as_is()
+        found.append((i, sources[id(base)], replay))
     return found
+
+
+def _keep_versions(
+    trace: Trace, results: tuple[Tensor, ...], sources: list[Any], modified: dict[int, Tensor], saved: tuple[Any, ...]
+) -> None:
+    """Note the versions of what backward will read, so that a later modification of it is an error."""
+    node = next((r._grad_fn for r in results if isinstance(r._grad_fn, SymbolicNode)), None)
+    if node is None:
+        return
+    kept = []
+    for ref in saved:
+        if isinstance(ref, Ref):
+            value = modified.get(ref.position, results[ref.position]) if ref.output else sources[ref.position]
+            if isinstance(value, Tensor):
+                counter = trace.memory.own(value)._ensure_meta().version
+                kept.append((counter, counter[0], value))
+    node.kept = tuple(kept)
 
 
 class _Keeper:
@@ -209,15 +236,15 @@ def _as_returned(
     values: tuple[Any, ...],
     results: tuple[Tensor, ...],
     stopped: tuple[bool, ...],
-    sources: list[Any],
+    modified: Mapping[int, Tensor] = NO_ATTRS,
 ) -> Any:
-    """What forward returned, with the node's results in place of its Tensors."""
-    tensors = iter(zip(results, stopped, strict=False))
+    """What forward returned, with the node's results in place of its Tensors; `modified` are arguments."""
+    tensors = enumerate(zip(results, stopped, strict=False))
     returned = []
     for value in values:
         if isinstance(value, Tensor):
-            value, stop = next(tensors)
-            if value.type.inexact and (stop or not state.grad_enabled):
+            position, (value, stop) = next(tensors)
+            if position not in modified and value.type.inexact and (stop or not state.grad_enabled):
                 value = _stopped(trace, value)
         returned.append(value)
     return tuple(returned) if isinstance(result, tuple) else returned[0]
@@ -241,21 +268,32 @@ def _host_call(cls: Any, trace: Trace, arguments: tuple[Any, ...], kwargs: Mappi
     results = _emit(trace, HostCall, sources, forward.output_types, {"function": forward})
     note_results(trace, results, arrays)
     values = tuple(map(_as_output, result)) if isinstance(result, tuple) else (_as_output(result, alone=True),)
-    return _as_returned(trace, result, values, results, forward.plain, sources)
+    return _as_returned(trace, result, values, results, forward.plain)
 
 
 class SymbolicNode(BackwardNode):
-    """The backward node of a recorded Function, for `.backward()` called inside the trace."""
+    """The backward node of a recorded Function, for `.backward()` called inside the trace.
 
-    __slots__ = ("node", "results", "sources")
+    kept: of what the user's backward will read the version counter, the version that is expected, and the Tensor.
+    """
+
+    __slots__ = ("kept", "node", "results", "sources")
 
     def __init__(self, node: Node, sources: list[Any], results: tuple[Tensor, ...]):
         self._begin(tuple(map(edge_of, sources)))
         self.node, self.sources = node, sources
+        self.kept: tuple[tuple[list[int], int, Tensor], ...] = ()
         self.results = tuple((r._trace, r._var) for r in results)
         self._outs = tuple((r.shape, r.dtype) for r in results)
 
+    def check_saved(self) -> None:
+        """Raise AutogradError if what backward will read has been modified in place since."""
+        for counter, version, tensor in self.kept:
+            if counter[0] != version:
+                raise modified(self, tensor, version)
+
     def _run(self, cotangents: tuple[Tensor | None, ...]) -> tuple[Any, ...]:
+        self.check_saved()
         trace = state.trace
         if trace is None:
             raise ArgumentError(

@@ -17,6 +17,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from tracegrad.autograd.node import AccumulateGrad, BackwardNode, accumulator
+from tracegrad.autograd.operation_node import OperationNode
+from tracegrad.autograd.views import move_retained, overridden_view, replayed
 from tracegrad.errors import AutogradError, DTypeError, ShapeError, UnsupportedError
 from tracegrad.ir.dims import DimLike
 from tracegrad.ir.graph import Var
@@ -153,12 +155,26 @@ class Memory:
         else:
             own.view_reason = meta.view_reason
 
-    def note_same(self, source: Tensor, out: Tensor) -> None:
-        """`out` is `source` as a user's Function returned it: a view that must not be modified in place."""
+    def note_same(self, source: Tensor, out: Tensor, replay: Any) -> None:
+        """`out` is `source`, or what `replay` makes of it, as a user's Function returned it: a view that must not be
+        modified in place."""
         meta = source._ensure_meta()
         out._meta = own = Meta()
-        own.version, own.base, own.replay = meta.version, source if meta.base is None else meta.base, meta.replay
+        own.version, own.base = meta.version, source if meta.base is None else meta.base
+        own.replay = (*meta.replay, *replay)
         own.view_version, own.view_reason = meta.version[0], "custom"
+
+    def detach(self, x: Tensor) -> None:
+        """Cut the history of a value of this trace. Raises UnsupportedError for one from outside that has any."""
+        from tracegrad.ops.stop import stop_gradient
+
+        target = self.own(x)
+        if id(target) in self.by_standin and target.requires_grad:
+            raise UnsupportedError(
+                "detach_() in a traced function, on a Tensor from outside that requires grad",
+                fix="use the result of `.detach()`, or call detach_() outside the function",
+            )
+        target._var = stop_gradient(target)._var
 
     # ---- writing ---------------------------------------------------------------------------------------------------
 
@@ -191,13 +207,16 @@ class Memory:
         self._store(target, result, what)
         return x
 
-    def become(self, x: Tensor, result: Tensor, what: str) -> None:
-        """Let a user's Function that modified `x` in place be what computed it."""
+    def become(self, x: Tensor, result: Tensor, what: str, count: int) -> None:
+        """Let a user's Function that modified `x` in place, `count` times inside, be what computed it."""
 
         def computed(before: Tensor) -> Tensor:
             return result
 
         self.apply(x, computed, what)
+        meta = self.own(x)._ensure_meta()
+        meta.version[0] += count - 1
+        meta.view_version = meta.version[0]
 
     def _check(self, target: Tensor) -> None:
         from tracegrad.autograd.inplace import _check_history
@@ -238,7 +257,7 @@ class Memory:
         return before
 
     def _store(self, target: Tensor, result: Any, what: str) -> None:
-        from tracegrad.autograd.inplace import _move_retained, rebase_history
+        from tracegrad.autograd.inplace import rebase_history
         from tracegrad.ops.casting import astype
         from tracegrad.ops.operands import lifted
 
@@ -265,16 +284,21 @@ class Memory:
         meta.view_version = meta.version[0]
         if not (state.grad_enabled and result.requires_grad and target.dtype.kind in "fc"):
             return
+        node = result._grad_fn
+        if isinstance(node, OperationNode) and node.output is not None:
+            node.counter = meta.version, meta.version[0]  # it is this memory now: to modify that again is noticed
         if base is None or meta.view_reason == "detached":
             former, former_position = target._grad_fn, target._output_nr
             target._requires_grad, target._grad_fn, target._output_nr = True, result._grad_fn, result._output_nr
-            _move_retained(target, former, former_position)
+            move_retained(target, former, former_position)
         else:
             rebase_history(target, result._grad_fn, result._output_nr)
 
     def _put(self, base: Var, replay: Any, value: Var) -> Var:
         """The base with the elements that a view sees replaced."""
         trace = self.trace
+        if not replay:
+            return value
         with setting(trace=trace, grad_enabled=True):  # Tensors without history: nothing is linked
             parents = [Tensor._traced(trace, base)]
             for op, attrs, _ in replay[:-1]:
@@ -357,13 +381,15 @@ def _shares_memory(base: Any, replay: Any) -> bool:
 
 def refresh_view(view: Tensor) -> None:
     """Derive value and history of a traced view from what its base stands for now."""
-    from tracegrad.autograd.views import replayed
-
     meta = view._meta
     assert meta is not None and meta.base is not None
+    if meta.view_reason == "custom" and view._requires_grad:
+        raise overridden_view()
     with setting(grad_enabled=True, trace=view._trace):
         fresh = replayed(meta.base, meta.replay)
     view._var = fresh._var
     if meta.view_reason != "detached" and fresh.requires_grad:
+        former, former_position = view._grad_fn, view._output_nr
         view._requires_grad, view._grad_fn, view._output_nr = True, fresh._grad_fn, fresh._output_nr
+        move_retained(view, former, former_position)
     meta.view_version = meta.version[0]

@@ -1,0 +1,211 @@
+"""The autograd contract where memory is shared: views, Functions that modify, retained gradients; in both modes."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import tracegrad as tg
+from tests.autograd.functions import function, leaf, numbers, saving
+
+
+def passing_on(ctx, x):
+    return x
+
+
+def first_only(ctx, x):
+    return x[:1]
+
+
+def tripling(ctx, x):
+    x.mul_(3)
+    ctx.mark_dirty(x)
+    return x
+
+
+def exponential(ctx, x):
+    x.exp_()
+    ctx.mark_dirty(x)
+    ctx.save_for_backward(x)
+    return x
+
+
+def times_saved(ctx, g):
+    return g * ctx.saved_tensors[0]
+
+
+Tripled = function(tripling, lambda ctx, g: g * 3)
+
+# ---- views -----------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("widen", [lambda y: y[:1].expand(3), lambda y: np.broadcast_to(y[:1], (3,))])
+def test_what_was_broadcast_sees_what_is_written_to_its_base_and_is_read_only(prepare, widen):
+    def read(x):
+        y = x * 1
+        wide = widen(y)
+        y.mul_(2)
+        return (wide * x).sum()
+
+    def write(x):
+        wide = widen(x * 1)
+        wide.mul_(2)
+        return wide.sum()
+
+    x = leaf([1.0, 2.0, 3.0])
+    result = prepare(read)(x)
+    result.backward()
+    assert (float(result.detach()), numbers(x.grad)) == (12.0, [14.0, 2.0, 2.0])
+    with pytest.raises(RuntimeError, match="single memory location"):
+        prepare(write)(x)
+
+
+def test_what_is_made_by_repeating_may_be_written(prepare):
+    def fill(x):
+        y = tg.full((2, 3), x[0])
+        y[0] = x
+        z = tg.zeros(3)
+        z += x
+        return (y * y).sum() + (z * z).sum()
+
+    x = leaf([1.0, 2.0, 3.0])
+    prepare(fill)(x).backward()
+    assert numbers(x.grad) == [2 + 6 + 2.0, 4 + 4.0, 6 + 6.0]
+
+
+def test_retained_gradients_of_views_are_those_of_the_new_value(prepare):
+    def by_the_base(x):
+        y = x * 2
+        view = y[:1]
+        view.retain_grad()
+        y.mul_(3)
+        (y.sum() + view.sum()).backward()
+        return view.grad
+
+    def by_the_view(x):
+        y = x * 2
+        view = y[:1]
+        view.retain_grad()
+        view.mul_(3)
+        (y.sum() + view.sum()).backward()
+        return view.grad
+
+    x = leaf([1.0, 2.0])
+    assert numbers(prepare(by_the_base)(x)) == [1.0]
+    assert numbers(prepare(by_the_view)(x)) == [1.0]
+    assert numbers(x.grad) == [24.0, 8.0]
+
+
+def test_a_view_of_a_computed_tensor_is_modified_by_a_compiled_function():
+    x = leaf([1.0, 2.0, 3.0])
+    y = x * 1
+    tg.jit(lambda view: view.mul_(3))(y[:2])
+    (y * y).sum().backward()
+    assert numbers(x.grad) == [18.0, 36.0, 6.0]
+
+
+def test_detach_in_place_cuts_the_gradient(prepare):
+    def product(x):
+        y = x * 2
+        y.detach_()
+        return (y * x).sum()
+
+    x = leaf([1.0, 2.0])
+    prepare(product)(x).backward()
+    assert numbers(x.grad) == [2.0, 4.0]
+
+
+def test_detach_in_place_of_an_argument_of_a_compiled_function_is_refused():
+    with pytest.raises(TypeError, match="detach_"):
+        tg.jit(lambda x: x.detach_())(leaf([1.0]))
+
+
+# ---- Functions -------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("forward", [passing_on, first_only], ids=["the input", "a view of it"])
+def test_a_view_that_a_function_returned_must_not_be_modified(prepare, forward):
+    f = function(forward, lambda ctx, g: g * 5)
+
+    def modify(x):
+        f.apply(x * 1).mul_(2)
+
+    def modify_the_base(x):
+        y = x * 1
+        z = f.apply(y)
+        y.mul_(2)
+        return z.sum()
+
+    x = leaf([1.0, 2.0])
+    with pytest.raises(RuntimeError, match="a user's Function returned and is being modified inplace"):
+        prepare(modify)(x)
+    with pytest.raises(RuntimeError, match="has been modified inplace"):
+        prepare(modify_the_base)(x)
+
+
+def test_a_view_that_a_function_returned_is_not_modified_unseen():
+    x = leaf([1.0, 2.0])
+    y = function(passing_on, lambda ctx, g: g * 5).apply(x * 1)
+    with tg.no_grad():
+        y.add_(1)
+    with pytest.raises(RuntimeError, match="has been modified inplace"):
+        y.sum().backward()
+
+
+def test_a_modified_input_is_the_output_and_counts_each_modification(prepare):
+    def run(x):
+        y = x * 1
+        z = Tripled.apply(y)
+        seen.append((z is y, y._version))
+        return (z * y).sum()
+
+    seen = []
+    x = leaf([1.0, 2.0])
+    prepare(run)(x).backward()
+    assert (numbers(x.grad), seen) == ([18.0, 36.0], [(True, 2)])
+
+
+def test_a_function_may_not_modify_a_view_of_a_leaf(prepare):
+    def broken(x):
+        Tripled.apply(x[:1])
+
+    with pytest.raises(RuntimeError, match="a view of a leaf Variable that requires grad"):
+        prepare(broken)(leaf([1.0, 2.0]))
+
+
+def test_what_a_functions_backward_reads_must_not_be_modified(prepare):
+    square = function(saving, lambda ctx, g: g * 2 * ctx.saved_tensors[0])
+    exp_ = function(exponential, times_saved)
+
+    def input_modified(x):
+        y = x * 1
+        z = square.apply(y)
+        y.add_(1)
+        return z.sum()
+
+    def output_modified(x):
+        y = x * 1
+        exp_.apply(y)
+        y.add_(1)
+        return y.sum()
+
+    def operations_in_place(x):
+        y = x * 1
+        y.exp_()
+        y.sin_()
+        return y.sum()
+
+    for broken in (input_modified, output_modified, operations_in_place):
+        with pytest.raises(RuntimeError, match="modified by an inplace operation"):
+            prepare(broken)(leaf([1.0, 2.0])).backward()
+
+
+def test_modified_last_by_the_function_is_right(prepare):
+    def run(x):
+        y = x.sin()
+        function(exponential, times_saved).apply(y)
+        return y.sum()
+
+    x = leaf([1.0, 2.0])
+    prepare(run)(x).backward()
+    np.testing.assert_allclose(numbers(x.grad), np.cos([1.0, 2.0]) * np.exp(np.sin([1.0, 2.0])), rtol=1e-14)

@@ -1,0 +1,107 @@
+"""The autograd contract of modes, node hooks and the engine's checks."""
+
+from __future__ import annotations
+
+import pytest
+
+import tracegrad as tg
+from tests.autograd.functions import function, leaf, numbers
+
+
+def test_no_grad_decorates_functions_and_each_step_of_a_generator():
+    @tg.no_grad
+    def plain():
+        return tg.is_grad_enabled()
+
+    @tg.no_grad()
+    def steps():
+        received = yield tg.is_grad_enabled()
+        try:
+            yield received
+        except KeyError:
+            yield tg.is_grad_enabled()
+        return "end"
+
+    def all_of_them():
+        return (yield from steps())
+
+    assert plain() is False
+    generator = all_of_them()
+    assert next(generator) is False and tg.is_grad_enabled()
+    assert generator.send(5) == 5
+    assert generator.throw(KeyError()) is False and tg.is_grad_enabled()
+    with pytest.raises(StopIteration) as end:
+        next(generator)
+    assert end.value.value == "end"
+
+
+def test_inference_tensors_outside_inference_mode():
+    x = leaf([1.0, 2.0])
+    with tg.autograd.inference_mode():
+        y = x.detach() * 2
+        y.add_(1)
+    assert numbers(x + y) == [4.0, 7.0]
+    for misuse, message in (
+        (lambda: x * y, "cannot be saved for backward"),
+        (lambda: y.add_(1), "outside InferenceMode"),
+        (lambda: y.requires_grad_(), "outside InferenceMode"),
+    ):
+        with pytest.raises(RuntimeError, match=message):
+            misuse()
+    copy = y.clone().requires_grad_()
+    (copy * x).sum().backward()
+    assert numbers(copy.grad) == [1.0, 2.0]
+
+
+def test_a_pack_hook_must_not_modify_what_it_is_given():
+    with tg.autograd.graph.saved_tensors_hooks(lambda t: t.mul_(2), lambda t: t):
+        y = leaf([1.0]) * 1
+        with pytest.raises(RuntimeError, match="modifying its input in place"):
+            y * y
+
+
+def test_hooks_of_nodes_return_as_many_values_as_they_are_given():
+    y = leaf([1.0]) * 2
+    y.grad_fn.register_prehook(lambda gradients: (1, 2, 3))
+    with pytest.raises(RuntimeError, match="got 3, but expected 1"):
+        y.sum().backward()
+
+
+def test_order_at_a_leaf():
+    order = []
+    x = leaf([1.0])
+    y = x * 2
+    node = y.grad_fn.next_functions[0][0]
+    node.register_prehook(lambda gradients: order.append("node before"))
+    node.register_hook(lambda into, out: order.append("node after"))
+    x.register_post_accumulate_grad_hook(lambda leaf: order.append("accumulated"))
+    x.register_hook(lambda gradient: order.append("tensor"))
+    y.sum().backward()
+    assert order == ["tensor", "node before", "accumulated", "node after"]
+
+
+def test_grad_needs_something_to_differentiate_for():
+    x = leaf([1.0])
+    with pytest.raises(RuntimeError, match="cannot be empty"):
+        tg.autograd.grad(x.sum(), [])
+    with pytest.raises(ValueError, match="allow_unused"):
+        tg.autograd.grad(x.sum(), [x], materialize_grads=True, allow_unused=False)
+
+
+def test_deleting_a_gradient():
+    x = leaf([1.0])
+    x.sum().backward()
+    del x.grad
+    assert x.grad is None
+
+
+def test_a_node_runs_after_all_that_lead_to_it_where_some_have_several_outputs():
+    f = function(lambda ctx, x: (x * 2, x * 3), lambda ctx, g, h: g * 2 + h * 3)
+    runs = []
+    x = leaf([1.0])
+    y = x * 1
+    y.grad_fn.register_hook(lambda into, out: runs.append(numbers(out[0])))
+    _, b = f.apply(y)
+    z = y + b
+    z.sum().backward()
+    assert (runs, numbers(x.grad)) == ([[4.0]], [4.0])
