@@ -13,12 +13,17 @@ import pytest
 import tracegrad as tg
 from tests.tracing import trace, value_and_gradients
 from tracegrad.control.checkpoint import levels_for
-from tracegrad.ir.dims import product
+from tracegrad.ir.dims import evaluate, product, symbol
+from tracegrad.ir.interpret import interpret
+from tracegrad.ir.sizes import Sizes
+from tracegrad.ir.types import Type
+from tracegrad.ops.creation import dimension
 from tracegrad.passes.pipeline import optimize
 from tracegrad.schedule import schedule
 from tracegrad.schedule.loops import Call, LoopProgram, region_of
 from tracegrad.schedule.rewrite import walk
-from tracegrad.state import state
+from tracegrad.state import setting, state
+from tracegrad.trace.tracer import Trace
 
 SIZE, STEPS = 100, 300
 X = np.random.default_rng(0).standard_normal(SIZE)
@@ -117,6 +122,31 @@ def test_numbers_of_steps_known_at_run_time(function: Callable[..., Any]):
             expected = tg.value_and_grad(function)(x, n)
         np.testing.assert_allclose(value, expected[0], rtol=1e-14)
         np.testing.assert_allclose(gradient, expected[1], rtol=1e-12, atol=1e-14)
+
+
+def test_a_symbolic_number_of_steps():
+    def function(x: Any, v: Any) -> Any:
+        def step(c: Any, v: Any) -> Any:
+            return np.sin(c) * v + x, c[0]
+
+        c, ys = tg.scan(step, x, v, reverse=True)
+        return c[0] * ys[2]
+
+    sizes, recording = Sizes({"n": 300}, dimension), Trace("f")
+    with sizes.known(), setting(trace=recording), tg.checkpoint(steps=50):
+        types = Type(np.dtype(float), (2,)), Type(np.dtype(float), (symbol("n"),))
+        out = recording.lift(function(*(recording.add_input(t, "x") for t in types)))
+        graph = value_and_gradients(recording.finish((out,))[0], [0])
+    assert sizes.least == {"n": 102}  # two stretches, and two steps that are left over
+    for n in (102, 151):
+        args = X[:2], X[0] + np.arange(n) / n
+        with tg.eager():
+            expected = tg.value_and_grad(function)(*args)
+        found = interpret(graph, [*args, np.ones(())])
+        np.testing.assert_allclose(found[0], expected[0], rtol=1e-13)
+        np.testing.assert_allclose(found[1], expected[1], rtol=1e-12, atol=1e-14)
+    buffers = [evaluate(product(b.shape), {"n": 50_000}) for b in schedule(optimize(graph)).buffers]
+    assert max(buffers) == 50_000  # that of v and of y, and not twice as much, that of the carries
 
 
 def test_levels():

@@ -19,6 +19,7 @@ import numpy as np
 from tracegrad.errors import ArgumentError, UnsupportedError
 from tracegrad.ir.dims import DimLike
 from tracegrad.ir.graph import Graph
+from tracegrad.ir.sizes import LEAST, active, plain
 from tracegrad.ops.joining import concatenate
 from tracegrad.ops.loops import Scan
 from tracegrad.ops.loops.scan import output_types, with_carries, with_tape
@@ -45,9 +46,8 @@ def checkpoint(function: Function | None = None, *, steps: int | None = None) ->
 
     `with checkpoint(steps=k):` and `@checkpoint(steps=k)` are for the loops recorded or run inside: of the values a
     `scan` or `fori_loop` carries, at most k are kept at a time, or about 2 log₂ n of n where k is less; the others are
-    computed again. Where the number n of steps is only known at run time, as in a `while_loop`, it is k + n / k; a
-    `scan` over a symbolic size keeps all. A loop that runs eagerly is cut into stretches once, not again, a
-    `while_loop` not.
+    computed again. Where the number n of steps is a symbolic size or only known at run time, as in a `while_loop`, it
+    is about k + n / k. A loop that runs eagerly is cut into stretches once, not again, a `while_loop` not.
 
     Gradients are those without it up to the order in which contributions of steps to one sum are added.
     Raises ArgumentError unless k is an integer of at least 2.
@@ -161,8 +161,21 @@ def levels_for(length: int, steps: int) -> int:
 
 
 def levels_of(length: DimLike, steps: int) -> int:
-    """The same for a length that may be a symbol: then all carries are kept, in one level."""
-    return levels_for(length, steps) if isinstance(length, int) else 1
+    """The same for a length that may be a symbol: then there are two levels, or one if it is less than two stretches.
+
+    The second is a condition on the size, which the recording serves from then on.
+    """
+    if isinstance(length, int):
+        return levels_for(length, steps)
+    sizes = active.sizes
+    if sizes is None or not length.symbols() <= sizes.values.keys():
+        return 1
+    return 2 if sizes.non_negative(plain(length) - 2 * (steps + 1)) else 1
+
+
+def _stretch_size(length: DimLike, levels: int, steps: int) -> int:
+    """How many steps a stretch of the outermost level has."""
+    return -(-length // _branching(length, levels)) if isinstance(length, int) else steps
 
 
 def _branching(length: int, levels: int) -> int:
@@ -174,35 +187,38 @@ def _branching(length: int, levels: int) -> int:
 
 
 def run_checkpointed(
-    trace: Trace, body: Graph, carry: Sequence[Any], xs: Sequence[Any], fixed: Sequence[Any], length: int,
-    reverse: bool, levels: int,
+    trace: Trace, body: Graph, carry: Sequence[Any], xs: Sequence[Any], fixed: Sequence[Any], length: DimLike,
+    reverse: bool, levels: int, steps: int,
 ) -> tuple[list[Tensor], list[Tensor]]:  # fmt: skip
-    """Record a scan of `length` steps of `body`, which has no tape, in so many levels: the last carry and the ys."""
-    if levels <= 1 or length <= 2:
+    """Record a scan of `length` steps of `body`, which has no tape, in so many levels: the last carry and the ys.
+
+    Of a symbolic length, stretches have `steps` steps, and at least two are left over: no array is shorter than that.
+    """
+    if levels <= 1 or (isinstance(length, int) and length <= 2):
         return _emit(trace, with_tape(body, len(carry), length, dear=False), body, carry, xs, fixed, length, reverse)
-    size = -(-length // _branching(length, levels))
-    count = length // size
+    size = _stretch_size(length, levels, steps)
+    count = length // size if isinstance(length, int) else (length - LEAST) // size
     main, rest = size * count, length - size * count
     first = rest if reverse else 0  # the steps that fill no stretch come last
     rows = [reshape(_part(x, first, main), (count, size, *x.shape[1:])) for x in xs]
-    inner = _stretch(trace, body, carry, rows, fixed, size, reverse, levels - 1)
+    inner = _stretch(trace, body, carry, rows, fixed, size, reverse, levels - 1, steps)
     taped = with_carries(inner, len(carry))
     carry, stacks = _emit(trace, taped, inner, carry, rows, fixed, count, reverse)
     ys = [reshape(y, (main, *y.shape[2:])) for y in stacks]
     if rest:
         others = [_part(x, 0 if reverse else main, rest) for x in xs]
-        carry, more = run_checkpointed(trace, body, carry, others, fixed, rest, reverse, levels - 1)
+        carry, more = run_checkpointed(trace, body, carry, others, fixed, rest, reverse, levels - 1, steps)
         ys = [concatenate((b, a) if reverse else (a, b)) for a, b in zip(ys, more, strict=True)]
     return list(carry), ys
 
 
-def _part(x: Any, start: int, size: int) -> Any:
+def _part(x: Any, start: DimLike, size: DimLike) -> Any:
     return slice_axis(x, 0, start, size) if size != x.shape[0] else x
 
 
 def _stretch(
     parent: Trace, body: Graph, carry: Sequence[Any], rows: Sequence[Any], fixed: Sequence[Any], size: int,
-    reverse: bool, levels: int,
+    reverse: bool, levels: int, steps: int,
 ) -> Graph:  # fmt: skip
     """The graph that runs the steps of one stretch."""
     trace = Trace(body.name, parent)
@@ -212,7 +228,7 @@ def _stretch(
     elements = [trace.add_input(x.type.with_shape(x.shape[1:]), "x") for x in rows]
     captured = [trace.add_input(t, "") for t in types[n_carry + n_xs :]]
     with setting(trace=trace, grad_enabled=True):
-        final, ys = run_checkpointed(trace, body, inside, elements, captured, size, reverse, levels)
+        final, ys = run_checkpointed(trace, body, inside, elements, captured, size, reverse, levels, steps)
         outputs = tuple(map(trace.lift, (*final, *ys)))
     graph, outside = trace.finish(outputs)
     assert not outside

@@ -15,6 +15,7 @@ from tracegrad.control.checkpoint import levels_of, recomputed, run_checkpointed
 from tracegrad.errors import ArgumentError, ShapeError
 from tracegrad.ir.dims import Dim, DimLike, symbol
 from tracegrad.ir.graph import Graph
+from tracegrad.ir.sizes import plain
 from tracegrad.ir.types import Type
 from tracegrad.ops.clone import Clone
 from tracegrad.ops.creation import dimension
@@ -210,11 +211,12 @@ def traced_scan(
     graph, values, captured = carrying_writes(graph, captured, written, n_carry, len(elements))
     n_all = n_carry + len(written)
     sources = [*(as_type(c, t) for c, t in zip(carry, types, strict=True)), *values, *xs[0], *captured]
-    if state.steps is not None and (levels := levels_of(length, state.steps)) > 1:
+    steps = state.steps
+    if steps is not None and (levels := levels_of(length, steps)) > 1:
         given = [Tensor._traced(trace, trace.lift(s)) for s in sources]
         n_end = n_all + len(elements)
         groups = given[:n_all], given[n_all:n_end], given[n_end:]
-        results, ys = run_checkpointed(trace, graph, *groups, operator.index(length), bool(reverse), levels)
+        results, ys = run_checkpointed(trace, graph, *groups, plain(length), bool(reverse), levels, steps)
         carry_out(trace, written, results[n_carry:n_all], what)
         return tree.unflatten(carry_spec, results[:n_carry]), tree.unflatten(y_spec, ys)
     body = with_tape(graph, n_all, length)
