@@ -133,6 +133,51 @@ def test_python_decisions_on_values_are_guarded():
     assert len(tg.explain(f).programs) == 2
 
 
+def test_an_error_of_the_branch_not_taken():
+    """A program raises for a call in which Python would not have taken its branch: it is not that call's program."""
+
+    def head(x, i):
+        if x[0] < 3 and np.max(i) < len(x):
+            return x[i].sum() * 2
+        return x[-1] * 3
+
+    x, inside, outside = np.arange(1.0, 6.0), np.array([1, 3]), np.array([7, 1])
+    f = tg.jit(head)
+    assert f(x, inside) == 12
+    assert f(x, outside) == 15
+    assert f(x + 5, outside) == 30
+    assert f(x, inside) == 12
+    with pytest.raises(IndexError, match="-9"):
+        f(x, np.array([-9, 1]))
+    gradient = tg.grad(head)
+    np.testing.assert_array_equal(gradient(x, inside), [0, 2, 0, 2, 0])
+    np.testing.assert_array_equal(gradient(x, outside), [0, 0, 0, 0, 3])
+    leaf = tg.tensor(x, requires_grad=True)
+    f(leaf, inside).backward()
+    f(leaf, outside).backward()
+    np.testing.assert_array_equal(leaf.grad.numpy(), [0, 2, 0, 2, 3])
+
+    @tg.jit
+    def log_determinant(a):
+        return 2 * np.log(np.linalg.cholesky(a).diagonal()).sum() if a[0, 0] > 0 else -np.inf
+
+    assert log_determinant(np.eye(2) * 2) == pytest.approx(2 * np.log(2))
+    assert log_determinant(np.eye(2) * -1) == -np.inf
+    with pytest.raises(np.linalg.LinAlgError):
+        log_determinant(np.array([[1.0, 3.0], [3.0, 1.0]]))
+
+
+def test_a_loop_of_the_branch_not_taken_that_would_not_end():
+    def countdown(n, x):
+        if n > 0:
+            return tg.while_loop(lambda c: c[0] != 0, lambda c: (c[0] - 1, c[1] * 2), (n, x))[1]
+        return -x
+
+    f, gradient = tg.jit(countdown), tg.grad(countdown, argnums=1)
+    assert [f(np.array(n), 3.0) for n in (2, 4, -1, 1)] == [12, 48, -3, 6]
+    assert [gradient(np.array(n), 3.0) for n in (2, 4, -1)] == [4, 16, -1]
+
+
 def test_while_on_a_value():
     def f(x):
         while np.max(x) > 1:

@@ -10,8 +10,6 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
 from tracegrad.errors import ArgumentError
 from tracegrad.ir.sizes import Sizes
 from tracegrad.ops.creation import dimension
@@ -21,6 +19,7 @@ from tracegrad.trace.environment import Environment
 from tracegrad.transforms.autograd import GraphFunction
 from tracegrad.transforms.eager import run_undecorated
 from tracegrad.transforms.effects import SpentHistory
+from tracegrad.transforms.guards import guards_hold, guards_hold_alone, may_not_end
 from tracegrad.transforms.program import Program, run_results
 from tracegrad.transforms.record import Recording, record
 from tracegrad.transforms.signature import Call, read_call
@@ -52,6 +51,7 @@ class Entry:
         self.environment = Environment(function, self.static)
         if depends_on_contents(recording, self.environment):
             self.environment.watch_contents()
+        self.may_not_end = may_not_end(recording)
         self.calls = 0
         self.sizes: Conditions | None = None  # for a recording with symbolic sizes, what they must be
         self.fast: Callable[..., Any] | None = None
@@ -71,10 +71,16 @@ class Entry:
             effects.check_apart(leaves, inputs, len(self.dynamic), recording.differentiated)
             if isinstance(self.program, GraphFunction):
                 inputs = effects.apart_from_writes(inputs, leaves)
+        if self.may_not_end and not guards_hold_alone(recording, inputs, before_loops=True):
+            return False, None
         program = self.program
-        results: Sequence[Any] = program(inputs) if isinstance(program, GraphFunction) else program(*inputs)
-        n_guards = len(recording.guards)
-        if n_guards and not guards_hold(recording.guards, results, recording):
+        try:
+            results: Sequence[Any] = program(inputs) if isinstance(program, GraphFunction) else program(*inputs)
+        except Exception:
+            if recording.guards and not guards_hold_alone(recording, inputs):
+                return False, None
+            raise
+        if recording.guards and not guards_hold(recording, results):
             return False, None
         self.calls += 1
         if effects.effects:
@@ -99,16 +105,6 @@ class Entry:
         if self.gradient is None:
             return self.recording.output.build(values)
         return self.gradient.build(self.recording.output, values)
-
-
-def guards_hold(expected: Sequence[Any], results: Sequence[Any], recording: Recording) -> bool:
-    """Whether the guarded values are again the numbers Python saw when the function was recorded."""
-    first = len(recording.graph.outputs) - len(expected)
-    for number, result in zip(expected, results[first : first + len(expected)], strict=True):
-        value = np.asarray(result._array if isinstance(result, Tensor) else result)
-        if not np.array_equal(value, number, equal_nan=value.dtype.kind in "fc"):
-            return False
-    return True
 
 
 def depends_on_contents(recording: Recording, environment: Environment) -> bool:
