@@ -19,6 +19,7 @@ V, W, M = values((5,)), values((3,), seed=1), values((3, 4))
 C = V + 1j * values((5,), seed=2)
 POSITIVE = np.abs(M) + 0.1
 XP, PROBES = np.array([-2.0, -0.5, 0.3, 1.7]), np.array([[-3.0, -0.9, 0.1], [1.1, 1.6, 2.5]])
+BINS = np.array([3, 0, 1, 3, 1])
 HOLES = np.where(M > 1, np.nan, M)
 
 CASES: list[tuple[Any, ...]] = [
@@ -43,6 +44,12 @@ CASES: list[tuple[Any, ...]] = [
     (np.unwrap, 4 * V), (np.unwrap, 9 * M, None, 0), (np.unwrap, V.cumsum(), 2.0), (np.i0, M),
     (np.logspace, W, 2.0, 4), (np.geomspace, -np.abs(W), -3.0, 4), (np.copy, M),
     (np.resize, M, (3, 7)), (np.resize, V, 2),
+    (np.bincount, BINS, V), (np.bincount, BINS, V, 9), (np.bincount, BINS > 0, V),
+    (np.add.reduceat, V, [0, 3, 1, 4]), (np.add.reduceat, M, [0, 2], 1), (np.add.reduceat, M, [2]),
+    (np.apply_along_axis, lambda v: v / np.sum(v**2), 0, M), (np.apply_along_axis, np.prod, 1, M),
+    (np.apply_along_axis, np.outer, 1, values((2, 3, 2)), np.array([1.0, 2.0])),
+    (np.piecewise, V, [V < 0, V > 0.5], [np.exp, lambda v: v - np.mean(v), 7.0]),
+    (np.piecewise, M, [M < 0, M > -1], [np.sin, np.cos]), (np.piecewise, V, V < 0, [lambda v, k: k * v**2], 3.0),
 ]  # fmt: skip
 
 
@@ -121,3 +128,26 @@ def test_bad_arguments():
         np.fill_diagonal(x, 0)
     with pytest.raises(UnsupportedError, match="by the method"):
         np.nanquantile(x, 0.5, method="weibull")
+
+
+def test_bins_and_parts_that_are_wrong():
+    with pytest.raises(ArgumentError, match="negative"):
+        np.bincount(BINS - 1, tg.tensor(V))
+    with pytest.raises(ShapeError, match="one weight"):
+        np.bincount(BINS, tg.tensor(W))
+    with pytest.raises(ArgumentError, match="vector of integers"):
+        np.bincount(tg.tensor(V))
+    with pytest.raises(ArgumentError, match="2 conditions and 1 functions"):
+        np.piecewise(tg.tensor(V), [V < 0, V > 1], [np.exp])
+    with pytest.raises(IndexError, match="out of range"):
+        np.add.reduceat(tg.tensor(V), [0, 5])
+
+
+def test_bins_of_an_argument_follow_its_numbers():
+    count = tg.jit(lambda bins: np.bincount(bins))
+    f = tg.value_and_grad(lambda w, bins: np.sum(np.bincount(bins, w) ** 2))
+    for bins in (BINS, BINS + 2, BINS[::-1].copy()):
+        assert_same(count(bins), np.bincount(bins))
+        value, gradient = f(V, bins)
+        sums = np.bincount(bins, V)
+        np.testing.assert_allclose((value, *gradient), (np.sum(sums**2), *(2 * sums)[bins]))

@@ -2,6 +2,7 @@
 
 from tracegrad.ops import (
     arithmetic,
+    by_parts,
     casting,
     comparison,
     constant,
