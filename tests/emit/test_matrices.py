@@ -1,4 +1,4 @@
-"""Kernels on small matrices: LAPACK's values, NumPy's errors, derivatives, and no call into Python."""
+"""Kernels on matrices: NumPy's values, NumPy's errors, derivatives, and no call into Python."""
 
 from __future__ import annotations
 
@@ -12,15 +12,15 @@ from tracegrad.scipy.linalg import solve_triangular
 
 
 def everything(a: Any, s: Any, b: Any, stack: Any, right: Any) -> Any:
-    half = np.linalg.cholesky(s)
+    half, n = np.linalg.cholesky(s), len(a)
     return (
         np.linalg.solve(a, b), np.linalg.solve(a, b[:, 0]), np.linalg.solve(stack, right), np.linalg.inv(stack),
         np.linalg.det(stack), *np.linalg.slogdet(a), half, solve_triangular(half, b, lower=True),
-        solve_triangular(half.T, b), solve_triangular(a, b, unit_diagonal=True),
+        solve_triangular(half.T, b), solve_triangular(a / max(n, 1), b, unit_diagonal=True),
     )  # fmt: skip
 
 
-@pytest.mark.parametrize(("n", "dtype"), [(0, float), (3, np.float32), (9, float)])
+@pytest.mark.parametrize(("n", "dtype"), [(0, float), (3, np.float32), (9, float), (33, np.float32), (70, float)])
 def test_values(n: int, dtype: Any):
     rng = np.random.default_rng(n)
     a, b = rng.standard_normal((n, n)), rng.standard_normal((n, 2))
@@ -35,8 +35,9 @@ def test_values(n: int, dtype: Any):
     assert " host(" not in compiled.show("schedule")
 
 
-def test_what_has_no_answer():
-    ones = np.ones((3, 3))
+@pytest.mark.parametrize("n", [3, 40])
+def test_what_has_no_answer(n: int):
+    ones = np.ones((n, n))
     for function, message in ((np.linalg.inv, "Singular"), (lambda a: np.linalg.solve(a, a), "Singular"),
                               (lambda a: np.linalg.cholesky(-a), "not positive definite")):  # fmt: skip
         with pytest.raises(np.linalg.LinAlgError, match=message):
@@ -44,7 +45,7 @@ def test_what_has_no_answer():
     det, (sign, size) = tg.jit(lambda a: (np.linalg.det(a), np.linalg.slogdet(a)))(ones)
     assert det == 0 and sign == 0 and size == -np.inf
     # a loop that takes no step, and a branch not taken, solve nothing
-    skipped = tg.jit(lambda a, n: tg.fori_loop(0, n, lambda i, c: np.linalg.solve(a, c), np.ones(3)))
+    skipped = tg.jit(lambda a, k: tg.fori_loop(0, k, lambda i, c: np.linalg.solve(a, c), np.ones(n)))
     np.testing.assert_array_equal(skipped(ones, np.int64(0)), 1)
     with pytest.raises(np.linalg.LinAlgError, match="Singular"):
         skipped(ones, np.int64(2))

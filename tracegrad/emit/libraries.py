@@ -8,20 +8,23 @@ from collections.abc import Iterable
 
 import llvmlite.binding as llvm
 
-ROUTINES = tuple(f"tg_{kind}{routine}" for kind in "sd" for routine in ("gemm", "gemv", "dot"))
+BLAS = ("gemm", "gemv", "dot", "trsm", "trsv")
+LAPACK = ("getrf", "potrf")
+ROUTINES = tuple(f"tg_{kind}{routine}" for kind in "sd" for routine in (*BLAS, *LAPACK))
 SET_THREADS = "tg_blas_set_threads"
 
 
 @functools.cache
 def register_blas() -> None:
-    """Make SciPy's BLAS known as `tg_dgemm` and so on."""
-    from scipy.linalg import cython_blas
+    """Make SciPy's BLAS and LAPACK known as `tg_dgemm` and so on."""
+    from scipy.linalg import cython_blas, cython_lapack
 
     name, pointer = ctypes.pythonapi.PyCapsule_GetName, ctypes.pythonapi.PyCapsule_GetPointer
     name.restype, name.argtypes = ctypes.c_char_p, [ctypes.py_object]
     pointer.restype, pointer.argtypes = ctypes.c_void_p, [ctypes.py_object, ctypes.c_char_p]
     for symbol in ROUTINES:
-        capsule = cython_blas.__pyx_capi__[symbol.removeprefix("tg_")]
+        home = cython_lapack if symbol.endswith(LAPACK) else cython_blas
+        capsule = home.__pyx_capi__[symbol.removeprefix("tg_")]
         llvm.add_symbol(symbol, pointer(capsule, name(capsule)))
 
 

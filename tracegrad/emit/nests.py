@@ -46,6 +46,7 @@ from tracegrad.schedule.loops import (
     Store,
     Update,
     UpdateAt,
+    calls_lapack,
     region_of,
 )
 
@@ -85,6 +86,10 @@ def emit_statement(frame: Frame, statement: Stmt) -> None:
             from tracegrad.emit.regions import emit_region
 
             emit_region(frame, statement)
+        elif calls_lapack(statement, frame.unit.buffers):
+            from tracegrad.emit.lapack import emit_lapack
+
+            emit_lapack(frame, statement)
         else:
             _CALLS[statement.kernel](frame, statement)
     else:

@@ -19,7 +19,7 @@ from tracegrad.emit.llvm import I32, I64, POINTER, declare, i64
 from tracegrad.emit.loops import emit_scan, emit_while
 from tracegrad.emit.scratch import scratch_key, scratch_size
 from tracegrad.emit.steps import copy_value
-from tracegrad.schedule.loops import Call, Region, region_of
+from tracegrad.schedule.loops import Call, Region, calls_lapack, region_of
 
 Emit = Callable[[Frame, Region, Sequence[ir.Value], Sequence[ir.Value], "ir.Value | None"], None]
 _KINDS: dict[str, Emit] = {"scan": emit_scan, "while": emit_while, "cond": emit_cond, "sized": emit_sized}
@@ -71,10 +71,13 @@ def _start_in_place(
 def multiplies(region: Region) -> bool:
     """Whether BLAS may be called in it."""
     for body in region.bodies:
+        buffers = {b.name: b for b in body.buffers}
         for statement in body.body:
             if isinstance(statement, Call):
                 inner = region_of(statement)
-                if statement.kernel == "matmul" or (inner is not None and multiplies(inner)):
+                if statement.kernel == "matmul" or calls_lapack(statement, buffers):
+                    return True
+                if inner is not None and multiplies(inner):
                     return True
     return False
 

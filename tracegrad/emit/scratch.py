@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from tracegrad.emit.independent import most_chunks
 from tracegrad.ir.dims import DimLike, product
-from tracegrad.schedule.loops import Buffer, Call, LoopProgram, Region, in_place, region_of
+from tracegrad.schedule.loops import LU_KERNELS, Buffer, Call, LoopProgram, Region, calls_lapack, in_place, region_of
 
 if TYPE_CHECKING:
     from tracegrad.emit.buffers import Workspace
@@ -32,10 +32,15 @@ def is_small(buffer: Buffer) -> bool:
 
 
 def scratch_size(unit: Unit, call: Call) -> DimLike:
-    """The bytes of scratch a region needs, in one piece: second buffers of large carries, then its bodies' memory.
+    """The bytes of scratch a call needs, in one piece. A region: second buffers of large carries, then its bodies'
+    memory. LU factors: the matrix and the exchanges of its rows.
 
     A `sized` has memory of a size not known here, which it takes itself.
     """
+    if call.kernel in LU_KERNELS and calls_lapack(call, unit.buffers):
+        a, out = (unit.buffers[name] for name in (call.inputs[0], call.outputs[0]))
+        n = a.shape[-1]
+        return rounded(n * n * out.dtype.itemsize + 4 * n)
     region = region_of(call)
     if region is None or call.kernel == "sized":
         return 0

@@ -12,7 +12,7 @@ from tracegrad.ir import lowering
 from tracegrad.ir.dims import DimLike
 from tracegrad.ir.graph import Graph, Node, Var
 from tracegrad.ir.index import Affine, Index, variable
-from tracegrad.schedule import matmul, scattered, views
+from tracegrad.schedule import matmul, matrices, scattered, views
 from tracegrad.schedule.inplace import arrange
 from tracegrad.schedule.live import REGIONS, has_scalars, live_nodes, needed, runs_in_python
 from tracegrad.schedule.loops import Apply, FromIndex, Literal, Value
@@ -95,7 +95,7 @@ class Builder:
             else:
                 self.library_call(node, lower.kernel)
         elif isinstance(lower, lowering.Matrices):
-            self.library_call(node, lower.kernel)
+            matrices.call(self, node, lower.kernel)
 
     def elementwise(self, node: Node) -> None:
         index = self.variables(node.output.type.shape)
@@ -158,8 +158,6 @@ class Builder:
             inputs = tuple(self.in_dtype(v, node.output.type.dtype) for v in inputs)
         else:
             inputs, attrs = node.inputs, dict(node.attrs)
-            if isinstance(node.op.lower, lowering.Matrices):
-                inputs = tuple(self.in_dtype(v, node.output.type.dtype) for v in inputs)
         inputs = tuple(self.materialised(v) for v in inputs)
         self.add_call(CallStatement(kernel, inputs, node.outputs, node, attrs))
 

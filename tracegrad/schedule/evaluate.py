@@ -57,6 +57,8 @@ _OTHER_NAMES = {"abs": np.absolute, "zero_multiply": _zero_multiply, "random_bit
 
 
 def _matrices(kernel: str, inputs: Sequence[np.ndarray], attrs: Mapping[str, Any]) -> Any:
+    if attrs.get("transposed"):
+        inputs = np.swapaxes(inputs[0], -1, -2), inputs[1]
     if kernel == "solve_triangular":
         a, b = inputs
         t = np.tril(a) if attrs["lower"] else np.triu(a)

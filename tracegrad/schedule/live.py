@@ -9,7 +9,6 @@ from tracegrad.ir.graph import Graph, Node
 from tracegrad.schedule.statements import CallStatement, Program, Statement
 
 _SCALAR_KINDS = "biuf"
-LARGEST = 24  # rows of matrices that compiled loops do faster than a call into Python and LAPACK
 REGIONS = ("scan", "while", "cond", "sized")  # loops and branches: nodes whose bodies are programs of their own
 
 
@@ -23,9 +22,7 @@ def runs_in_python(node: Node) -> bool:
     if isinstance(node.op.lower, lowering.Constant) or node.name in REGIONS:
         return False
     if isinstance(node.op.lower, lowering.Matrices):
-        n = node.inputs[0].type.shape[-1]
-        small = isinstance(n, int) and n <= LARGEST
-        return not small or node.output.type.dtype not in (np.float32, np.float64)
+        return node.output.type.dtype not in (np.float32, np.float64)
     return node.op.lower is None or not all(has_scalars(v.type.dtype) for v in (*node.inputs, *node.outputs))
 
 

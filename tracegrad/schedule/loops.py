@@ -183,13 +183,21 @@ class Loop:
     reduced: tuple[str, ...] = ()
 
 
-MATRICES = ("solve", "solve_triangular", "inv", "det", "det_sign", "logabsdet", "cholesky")
+NUMBERS = ("det", "det_sign", "logabsdet")  # kernels that give one number per matrix
+LU_KERNELS = ("solve", "inv", *NUMBERS)  # kernels that factorise a copy of the matrix
+MATRICES = (*LU_KERNELS, "solve_triangular", "cholesky")
+LARGEST = 24  # rows of matrices for which loops of our own are faster than LAPACK
+
+
+def for_lapack(rows: DimLike) -> bool:
+    """Whether matrices of so many rows are LAPACK's; else they are for loops, which have to know the size."""
+    return not (isinstance(rows, int) and rows <= LARGEST)
 
 
 @record
 class Call:
     """A library kernel on whole buffers: `matmul`, `cumulative`, `host` (attrs hold the node to run in Python), one of
-    MATRICES on small matrices along the last two axes, or a loop or branch with programs of its own (see `Region`)."""
+    MATRICES on square matrices along the last two axes, or a loop or branch with programs of its own (see `Region`)."""
 
     kernel: str
     inputs: tuple[str, ...]
@@ -244,6 +252,10 @@ class LoopProgram:
 
     def buffer(self, name: str) -> Buffer:
         return next(b for b in self.buffers if b.name == name)
+
+
+def calls_lapack(call: Call, buffers: Mapping[str, Buffer]) -> bool:
+    return call.kernel in MATRICES and for_lapack(buffers[call.inputs[0]].shape[-1])
 
 
 def in_place(program: LoopProgram, position: int, output: int) -> bool:
