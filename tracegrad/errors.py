@@ -38,9 +38,9 @@ def is_internal(code: CodeType) -> bool:
     return _internal[code.co_filename]
 
 
-def user_location() -> Location | None:
-    """The line of the innermost frame that is the user's; None if there is none."""
-    frame: FrameType | None = sys._getframe(1)
+def user_location(depth: int = 1) -> Location | None:
+    """The line of the innermost frame that is the user's; None if there is none. `depth` frames are known not to be."""
+    frame: FrameType | None = sys._getframe(depth)
     while frame is not None:
         code = frame.f_code
         if not _internal[code.co_filename]:

@@ -33,7 +33,7 @@ from tracegrad.ops.shape import (
     squeeze,
     transpose,
 )
-from tracegrad.ops.slicing import SliceUpdate, Unslice, take_slice
+from tracegrad.ops.slicing import Slice, SliceUpdate, Unslice, take_slice
 from tracegrad.ops.writes import MOST_INDICES, LastWrites, Write
 from tracegrad.state import state
 from tracegrad.tensor import Tensor
@@ -57,8 +57,12 @@ def composed_getitem(x: Any, index: Any) -> Any:
     if place is not None:
         rest = x.shape[len(place) :]
         ones, zeros = (1,) * len(place), (0,) * len(rest)
-        taken = take_slice(x, (*place, *zeros), (*ones, *rest), (1,) * x.ndim)
-        return Reshape.apply(taken, shape=rest)
+        start, size, step = (*place, *zeros), (*ones, *rest), (1,) * x.ndim
+        trace = state.trace
+        if trace is None or not isinstance(x, Tensor) or size == x.shape:
+            return Reshape.apply(take_slice(x, start, size, step), shape=rest)
+        taken = trace.apply(Slice, (x,), {"start": start, "size": size, "step": step})
+        return trace.apply(Reshape, (taken,), {"shape": rest})
     plan = plan_index(x.shape, index)
     taken = reshape(take_slice(x, plan.start, plan.size, plan.step), plan.middle)
     if not plan.arrays:

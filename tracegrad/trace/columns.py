@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from array import array
+from collections.abc import Sequence
 from typing import Any
 
 from tracegrad.ir.graph import NO_ATTRS, Node, Var
@@ -26,13 +27,18 @@ class Columns:
         self.others: list[int] = []
         self.count = 0
 
+    def kind(self, op: Any, location: Any, n_in: int, n_out: int, attrs: bool) -> int:
+        """The number of nodes of an operation, line of the user, number of inputs and outputs, with `attrs` or not."""
+        return self.kind_of.setdefault((op, id(location), n_in, n_out, attrs), len(self.kind_of))
+
     def note(self, node: Node) -> None:
         """Number the outputs of the next node."""
         op, inputs, outputs, attrs, _, location = node
-        key = op, id(location), len(inputs), len(outputs), attrs is not NO_ATTRS
-        kind = self.kind_of.get(key)
-        if kind is None:
-            kind = self.kind_of[key] = len(self.kind_of)
+        kind = self.kind(op, location, len(inputs), len(outputs), attrs is not NO_ATTRS)
+        self.note_kind(kind, inputs, outputs, NO_ATTRS if op is Constant else attrs)
+
+    def note_kind(self, kind: int, inputs: Sequence[Var], outputs: Sequence[Var], attrs: Any) -> None:
+        """The same for a node that is no constant, of a known kind."""
         self.kinds.append(kind)
         read = self.reads.append
         for var in inputs:
@@ -40,7 +46,7 @@ class Columns:
         for var in outputs:
             var.number = self.count
             self.count += 1
-        if attrs is not NO_ATTRS and op is not Constant:
+        if attrs is not NO_ATTRS:
             self.attrs.append(id(attrs))
 
     def note_other(self, var: Var) -> None:

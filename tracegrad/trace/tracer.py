@@ -33,9 +33,10 @@ from tracegrad.trace.leaf_gradients import Live
 from tracegrad.trace.memory import Memory, refresh_view
 
 _new = tuple.__new__  # of Nodes, without their own
+_new_object = object.__new__
 _traced = Tensor._traced
 _COMPARED = frozenset((BroadcastTo, Reshape, Slice, Sum, Transpose))  # their attributes mean the same where equal
-MOST_INFERRED = 4096  # types of results kept
+MOST_PLANS = 4096  # of operations, kept
 _PYTHON_NUMBERS = (bool, int, float, complex)
 Captured = np.ndarray | Tensor | Live
 
@@ -64,7 +65,7 @@ class Trace:
         self.contents: dict[Var, Contents] = {}  # of captured arrays, when they were first used
         self.overwritten: list[np.ndarray] = []  # captured arrays that plain NumPy code modified since
         self._constants: dict[tuple[type, Any], Var] = {}
-        self._inferred: dict[tuple[Any, ...], tuple[Any, Mapping[str, Any], list[Type]]] = {}
+        self._plans: dict[tuple[Any, ...], tuple[tuple[Any, Mapping[str, Any], int | None], Any, Any]] = {}
         self.memory = Memory(self)
         self.activity_known = False  # whether `depends_on_differentiated` sees all there is to see
         self._needs: dict[Var, bool] = {}
@@ -210,31 +211,45 @@ class Trace:
 
     def apply(self, op: type[Operation], args: tuple[Any, ...], attrs: Mapping[str, Any]) -> Any:
         """Record a built-in operation on Tensors, arrays and numbers."""
+        location = self.location or user_location(3)
         inputs: list[Var] = []
-        types: list[Type] = []
+        key: list[Any] = [op, id(location)]
         tracked = False  # whether an operand has a history in this trace
         for position, arg in enumerate(args):
             if isinstance(arg, Tensor):
                 if arg._array is not None or arg._trace is not self:
                     arg = self.memory.standin(arg)
                     args = (*args[:position], arg, *args[position + 1 :])
-                var = arg._var if arg._meta is None else self.lift(arg)
-                tracked = tracked or arg._requires_grad or (arg._meta is not None and arg.requires_grad)
+                meta = arg._meta
+                if meta is None:
+                    tracked = tracked or arg._requires_grad
+                else:
+                    if meta.base is not None and meta.view_version != meta.version[0]:
+                        refresh_view(arg)
+                    tracked = tracked or arg.requires_grad
+                var = arg._var
             else:
                 var = self.lift(arg)
             inputs.append(var)
-            types.append(var.type)
-        attrs = plain_attributes(attrs) if attrs else NO_ATTRS
-        inferred, attrs = self._infer(op, types, attrs)
-        several = isinstance(inferred, tuple)
-        outs = tuple(map(Var, inferred)) if isinstance(inferred, tuple) else (Var(inferred),)
-        node = _new(Node, (op, tuple(inputs), outs, attrs, (), self.location or user_location()))
+            key.append(id(var.type))
+        inferred, attrs, kind = self._plan(op, key, inputs, attrs, location)
+        single = inferred.__class__ is Type
+        if single:
+            out = _new_object(Var)
+            out.type, out.name, out.number = inferred, "", -1
+            outs: tuple[Var, ...] = (out,)
+        else:
+            outs = tuple(map(Var, inferred))
+        node = _new(Node, (op, tuple(inputs), outs, attrs, (), location))
         self.nodes.append(node)
         for out in outs:
             self.definitions[out] = node
-        if self.columns is not None:
-            self.columns.note(node)
-        outputs = tuple([_traced(self, out) for out in outs]) if several else (_traced(self, outs[0]),)
+        columns = self.columns
+        if columns is not None:
+            if kind is None:
+                kind = columns.kind(op, location, len(inputs), len(outs), attrs is not NO_ATTRS)
+            columns.note_kind(kind, inputs, outs, attrs)
+        outputs = (_traced(self, outs[0]),) if single else tuple([_traced(self, out) for out in outs])
         if not state.grad_enabled:
             outputs = tuple(
                 self.emit(StopGradient, (o._var,), (o._var.type,), NO_ATTRS, (), None)[0] if o._var.type.inexact else o
@@ -244,29 +259,33 @@ class Trace:
             link(op, tuple(map(self._operand, args, inputs)), attrs, outputs)
         if op.put is not None and isinstance(args[0], Tensor):
             self.memory.note_view(op, args[0], attrs, outputs[0])
-        return outputs if several else outputs[0]
+        return outputs[0] if single else outputs
 
-    def _infer(
-        self, op: type[Operation], types: list[Type], attrs: Mapping[str, Any]
-    ) -> tuple[Type | tuple[Type, ...], Mapping[str, Any]]:
-        """What an operation gives for operands of these types, and its attributes.
+    def _plan(
+        self, op: type[Operation], key: list[Any], inputs: list[Var], attrs: Mapping[str, Any], location: Any
+    ) -> tuple[Any, Mapping[str, Any], int | None]:
+        """What an operation gives for operands of these types, its attributes, and its kind in the columns, if known.
 
-        Types and attributes that come again are the same objects.
+        Types and attributes that come again are the same objects. `key` has the operation, the place and the types.
         """
-        if not attrs:
-            key: tuple[Any, ...] = (op, *map(id, types))
-        elif op in _COMPARED and active.sizes is None:
-            key = (op, *map(id, types), *attrs, *attrs.values())
-        else:
-            return op.infer(*types, **attrs), attrs
-        found = self._inferred.get(key)
+        if attrs:
+            if op not in _COMPARED or active.sizes is not None:
+                attrs = plain_attributes(attrs)
+                return op.infer(*[v.type for v in inputs], **attrs), attrs, None
+            key += attrs
+            key += attrs.values()
+        found = self._plans.get(whole := tuple(key))
         if found is None:
+            types = [v.type for v in inputs]
             inferred = op.infer(*types, **attrs)
             inferred = tuple(map(_met, inferred)) if isinstance(inferred, tuple) else _met(inferred)
-            found = inferred, attrs, types  # the types are kept, so that their ids are theirs
-            if len(self._inferred) < MOST_INFERRED:
-                self._inferred[key] = found
-        return found[0], found[1]
+            attrs, n_out = attrs or NO_ATTRS, len(inferred) if isinstance(inferred, tuple) else 1
+            columns = self.columns
+            kind = None if columns is None else columns.kind(op, location, len(types), n_out, attrs is not NO_ATTRS)
+            found = (inferred, attrs, kind), types, location  # kept, so that their ids are theirs
+            if len(self._plans) < MOST_PLANS:
+                self._plans[whole] = found
+        return found[0]
 
     def _operand(self, arg: Any, var: Var) -> Any:
         """What a backward inside the trace reads of an operand: of an array its value here, so that nothing freezes."""

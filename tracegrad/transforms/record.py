@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import contextlib
+import gc
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -113,7 +115,7 @@ def record(
     try:
         with setting(trace=trace, grad_enabled=grad_enabled):
             static = [leaf for i, leaf in enumerate(leaves) if i not in types]
-            with random_numbers_watched(function, static), functions_of_sizes():
+            with random_numbers_watched(function, static), functions_of_sizes(), without_collection():
                 result = call_user(function, args, kwargs)
             outputs, output = read_output(trace, result)
             results = [leaf for leaf in tree.flatten(result)[0] if isinstance(leaf, Tensor)]
@@ -133,6 +135,18 @@ def record(
     wrt = tuple(positions.index(p) for p in differentiated)
     loops = tuple(dict.fromkeys((*trace.loops, *rolled.notes)))
     return Recording(graph, tuple(captured), output, guards, wrt, effects, loops)
+
+
+@contextlib.contextmanager
+def without_collection() -> Iterator[None]:
+    """No search for garbage inside the block: it would look again and again at all the nodes, of which none is any."""
+    enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if enabled:
+            gc.enable()
 
 
 def consume_sizes(trace: Trace) -> None:
