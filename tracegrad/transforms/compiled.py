@@ -108,12 +108,13 @@ class Entry:
 
 
 def depends_on_contents(recording: Recording, environment: Environment) -> bool:
-    """Whether numbers of watched arrays may have gone into the recording: it holds constants that NumPy computed."""
+    """Whether numbers of watched arrays may have gone into the recording: it holds constants that NumPy computed, or
+    its code took decisions or made Python numbers."""
     if not environment.arrays:
         return False
     small = sum(a.size for a in environment.arrays.values()) <= 10_000
     constants = (n for n in recording.graph.all_nodes() if n.name == "constant")
-    return small or any(not n.attrs["weak"] for n in constants)
+    return small or environment.may_decide() or any(not n.attrs["weak"] for n in constants)
 
 
 _CACHES = ("entries", "families", "recompiles", "warned", "last", "fast", "former", "fast_arity", "former_arity")
