@@ -34,18 +34,23 @@ class Meta:
         "version", "view_reason", "view_version",
     )  # fmt: skip
 
-    def __init__(self) -> None:
+    def __init__(
+        self,
+        version: list[int] | None = None,
+        base: Tensor | None = None,
+        replay: Any = (),
+        view_version: int = 0,
+        view_reason: str | None = None,
+    ) -> None:
         self.grad: Tensor | None = None
-        self.version: list[int] = [0]
+        self.version: list[int] = [0] if version is None else version
         self.hooks: Any = None
         self.post_hooks: Any = None
         self.accumulator: Any = None
         self.retains_grad = False
         self.inference = False
-        self.base: Tensor | None = None
-        self.replay: Any = ()
-        self.view_version = 0
-        self.view_reason: str | None = None
+        self.base, self.replay = base, replay
+        self.view_version, self.view_reason = view_version, view_reason
         self.tangents: dict[Any, Any] | None = None
 
 

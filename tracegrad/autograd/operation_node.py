@@ -96,7 +96,7 @@ class OperationNode(BackwardNode):
         to be unpacked or is a value of a trace.
     output is the (first) output where backward reads it: an array, or a Tensor without history, since with it this
         would be a cycle. counter is its version counter, if somebody has one, and the version that is expected.
-    operands are (shape, dtype) per input (a Type where traced, a class for a Python number).
+    operands are the types of the inputs; None where backward does not read them.
 
     Each operation has a class of nodes, which names them, and of it one for each plan.
     """
@@ -127,15 +127,15 @@ class OperationNode(BackwardNode):
     def link(cls, inputs: tuple[Any, ...], attrs: Mapping[str, Any], outputs: tuple[Tensor, ...]) -> OperationNode:
         """The node of these outputs."""
         edges: list[Edge | None] = []
-        operands: list[Any] = []
+        types: list[Type] = []
         for x in inputs:
             if isinstance(x, Tensor):
                 array = x._array
-                operands.append(x._var.type if array is None else (array.shape, array.dtype))
+                types.append(x._var.type if array is None else known_type(array.dtype, array.shape))
                 edges.append(edge_of(x))
             else:
                 edges.append(None)
-                operands.append((x.shape, x.dtype) if isinstance(x, (np.ndarray, np.generic)) else type(x))
+                types.append(type_of(x))
         needs = tuple([e is not None for e in edges])
         plan = cls.plans.get(needs) or cls.plan_for(needs)
         self: OperationNode = plan.node_class()
@@ -143,7 +143,7 @@ class OperationNode(BackwardNode):
         self._sequence = next(_sequence)
         self._hooks = None
         self.attrs = attrs
-        self.operands = operands
+        self.operands = tuple(types)
         self._outs = tuple([(o.shape, o.dtype) if (a := o._array) is None else (a.shape, a.dtype) for o in outputs])
         self.saved = tuple([inputs[i] for i in plan.positions]) if plan.positions else ()
         self.versions = None
@@ -225,10 +225,7 @@ class OperationNode(BackwardNode):
     @property
     def types(self) -> tuple[Type, ...]:
         """The types of the inputs."""
-        return tuple([
-            known_type(x[1], x[0]) if type(x) is tuple else x if isinstance(x, Type) else type_of(x(0))
-            for x in self.operands
-        ])  # fmt: skip
+        return self.operands
 
     def check_saved(self) -> None:
         """Raise AutogradError if what was saved has been freed, or modified in place since."""

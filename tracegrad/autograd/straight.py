@@ -17,9 +17,10 @@ import numpy as np
 from numpy import ndarray
 
 from tracegrad.autograd.modes import modes
-from tracegrad.autograd.node import _sequence, edge_of
+from tracegrad.autograd.node import _sequence, edge_of, type_of
 from tracegrad.autograd.operation_node import Plan, own_code, versions_of
 from tracegrad.autograd.views import note_view
+from tracegrad.ir.types import Type, known_type
 from tracegrad.state import aside, state
 from tracegrad.tensor import Tensor, plain_array
 
@@ -77,8 +78,8 @@ def _unary(cls: Any, compute: Compute, general: Compute) -> Compute:
             if result.dtype is array.dtype:
                 outs = node._outs
         if saves:
-            return recorded(result, (edge,), (x,), (array,), (x,), outs, x._meta is not None)
-        return recorded(result, (edge,), (), nothing, (x,), outs, False)
+            return recorded(result, (edge,), (x,), (array,), (array,), outs, x._meta is not None)
+        return recorded(result, (edge,), (), nothing, (array,), outs, False)
 
     return apply
 
@@ -113,7 +114,7 @@ def _binary(cls: Any, compute: Compute, general: Compute) -> Compute:
                 outs = node._outs
         saved = ((a, b) if reads_right else (a,)) if reads_left else ()
         inputs = array if reads_left else None, b if reads_right else None
-        return recorded(result, (edge, None), saved, inputs, (a, b), outs, a._meta is not None)
+        return recorded(result, (edge, None), saved, inputs, (array, b), outs, a._meta is not None)
 
     return apply
 
@@ -150,7 +151,7 @@ def _with_another(cls: Any, compute: Compute, general: Compute) -> Compute:
             saved = (a,) if reads_left and left else ()
         inputs = x if reads_left else None, y if reads_right else None
         counted = b._meta is not None or (left and a._meta is not None)
-        return recorded(result, (edge_a, edge_b), saved, inputs, (a, b), None, counted)
+        return recorded(result, (edge_a, edge_b), saved, inputs, (x, y), None, counted)
 
     return own_code(apply)
 
@@ -183,9 +184,9 @@ def _single(cls: Any, compute: Compute, general: Compute) -> Compute:
         else:
             recorded, saves, nothing = road = road or _road_of_one(cls)
             if saves:
-                out = recorded(result, (edge,), (x,), (array,), (x,), None, x._meta is not None, attrs)
+                out = recorded(result, (edge,), (x,), (array,), (array,), None, x._meta is not None, attrs)
             else:
-                out = recorded(result, (edge,), (), nothing, (x,), None, False, attrs)
+                out = recorded(result, (edge,), (), nothing, (array,), None, False, attrs)
         if result.base is not None or result is array:
             note_view(cls, (x,), attrs, out)
         return out
@@ -201,7 +202,7 @@ def _road_of_one(cls: Any) -> tuple[Compute, bool, Any]:
 def _several(cls: Any, compute: Compute, general: Compute) -> Compute:
     """Of any number of operands, with attributes or without; the result may be a view, or several."""
     differentiable = cls.differentiable
-    roads: dict[tuple[bool, ...], Compute] = {}
+    roads: dict[tuple[bool, ...], Any] = {}
 
     def apply(*operands: Any, **attrs: Any) -> Any:
         for x in operands:
@@ -214,16 +215,17 @@ def _several(cls: Any, compute: Compute, general: Compute) -> Compute:
             if modes.special or not state.unrecorded:
                 return general(*operands, **attrs)
             recording = False
-        arrays, edges, needed = [], [], False
+        arrays, edges, needed, counted = [], [], False, False
         for x in operands:
             edge = None
             if isinstance(x, Tensor):
                 if recording:
                     edge = edge_of(x)
+                    needed = needed or edge is not None
+                    counted = counted or x._meta is not None
                 x = x._array
                 if x is None:
                     return general(*operands, **attrs)
-                needed = needed or edge is not None
             arrays.append(x)
             edges.append(edge)
         result = compute(*arrays, **attrs)
@@ -233,10 +235,16 @@ def _several(cls: Any, compute: Compute, general: Compute) -> Compute:
             result = plain_array(result)
         if needed:
             needs = tuple([e is not None for e in edges])
-            record = roads.get(needs)
-            if record is None:
-                record = roads[needs] = _recorder_of_several(cls, needs)
-            out = record(result, tuple(edges), operands, arrays, attrs)
+            road = roads.get(needs)
+            if road is None:
+                plan = cls.node_class.plan_for(needs)
+                road = roads[needs] = _recorder(cls, plan), plan.positions, plan.nothing
+            recorded, positions, inputs = road
+            saved: Any = ()
+            if positions:
+                saved = tuple([operands[i] for i in positions])
+                inputs = tuple([x if i in positions else None for i, x in enumerate(arrays)])
+            out = recorded(result, tuple(edges), saved, inputs, arrays, None, counted, attrs)
         else:
             out = wrap(result)
         if result.base is not None or id(result) in map(id, arrays):
@@ -246,31 +254,18 @@ def _several(cls: Any, compute: Compute, general: Compute) -> Compute:
     return apply
 
 
-def _recorder_of_several(cls: Any, needs: tuple[bool, ...]) -> Compute:
-    plan = cls.node_class.plan_for(needs)
-    recorded, positions, nothing = _recorder(cls, plan), plan.positions, plan.nothing
-
-    def record(result: ndarray, edges: Any, operands: Any, arrays: Any, attrs: Mapping[str, Any]) -> Tensor:
-        if not positions:
-            return recorded(result, edges, (), nothing, operands, None, False, attrs)
-        saved = tuple([operands[i] for i in positions])
-        inputs = plan.placed([arrays[i] for i in positions])
-        return recorded(result, edges, saved, inputs, operands, None, True, attrs)
-
-    return record
-
-
 def _recorder(cls: Any, plan: Plan) -> Compute:
     """What makes a Tensor of a result and gives it its node.
 
     `outs` is the description of the operand's node where the result has the operand's type, so that the two nodes share
-    it and the engine sees at once that a cotangent fits. `counted` says that an operand has a version counter.
+    it and the engine sees at once that a cotangent fits. `counted` says that an operand has a version counter, `arrays`
+    are the operands as arrays and numbers.
     """
     node_class, keep_output = plan.node_class, plan.keep_output
     reads_types = "types" in cls.backward.__code__.co_names
 
     def recorded(
-        array: ndarray, edges: Any, saved: Any, inputs: Any, operands: Any, outs: Any, counted: bool,
+        array: ndarray, edges: Any, saved: Any, inputs: Any, arrays: Any, outs: Any, counted: bool,
         attrs: Mapping[str, Any] = _NO_ATTRS,
     ) -> Tensor:  # fmt: skip
         if outs is None or len(outs) != 1:
@@ -284,7 +279,7 @@ def _recorder(cls: Any, plan: Plan) -> Compute:
         node.attrs = attrs
         node._edges = edges
         node._outs = outs
-        node.operands = tuple(map(_operand, operands)) if reads_types else None
+        node.operands = tuple([_type(x) for x in arrays]) if reads_types else None
         node.saved = saved
         node.inputs = inputs
         node.versions = versions_of(saved) if counted else None
@@ -301,8 +296,6 @@ def _recorder(cls: Any, plan: Plan) -> Compute:
     return own_code(recorded)
 
 
-def _operand(x: Any) -> Any:
-    """Shape and dtype of an operand; the class of a Python number."""
-    if isinstance(x, Tensor):
-        x = x._array
-    return (x.shape, x.dtype) if isinstance(x, (np.ndarray, np.generic)) else type(x)
+def _type(x: Any) -> Type:
+    """The type of an array or a Python number."""
+    return known_type(x.dtype, x.shape) if isinstance(x, (ndarray, np.generic)) else type_of(type(x)(0))

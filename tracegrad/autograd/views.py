@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from tracegrad.errors import AutogradError
-from tracegrad.state import setting, state
+from tracegrad.state import aside, setting, state
 from tracegrad.tensor import Meta, Tensor
 
 if TYPE_CHECKING:
@@ -32,20 +32,17 @@ def note_view(
             break
     else:
         return
-    origin = source._ensure_meta()
-    out._meta = meta = Meta()
-    meta.version = origin.version
+    origin = source._meta or source._ensure_meta()
+    version, reason = origin.version, origin.view_reason
+    base = source if origin.base is None else origin.base
     if not op.differentiable:
+        out._meta = Meta(version)
         return
-    meta.base = source if origin.base is None else origin.base
-    meta.replay = (*origin.replay, (op, attrs, position))
-    meta.view_version = meta.version[0]
-    if not state.grad_enabled and meta.base._requires_grad:
-        meta.view_reason = "no_grad"
+    if aside and not state.grad_enabled and base._requires_grad:
+        reason = "no_grad"
     elif position is not None:
-        meta.view_reason = "multi"
-    else:
-        meta.view_reason = origin.view_reason
+        reason = "multi"
+    out._meta = Meta(version, base, (*origin.replay, (op, attrs, position)), version[0], reason)
 
 
 def alias(tensor: Tensor) -> Tensor:

@@ -144,6 +144,11 @@ def known_finite(x: Any) -> bool:
     return isinstance(x, (float, np.floating)) and math.isfinite(x)
 
 
+def known_nonzero(x: Any) -> bool:
+    """Whether it is an array none of whose elements is zero."""
+    return type(x) is np.ndarray and count_nonzero(x) == x.size
+
+
 def chain(g: Any, partial: Any) -> Any:
     """The cotangent `g` times the conjugate of a partial derivative; 0 where `g` is exactly 0."""
     if type(g) is np.ndarray:  # most of what eager backward meets; what follows says the same of all

@@ -51,8 +51,12 @@ def getitem(x: Any, index: Any) -> Any:
 def composed_getitem(x: Any, index: Any) -> Any:
     """`x[index]` as a trace records it."""
     x = operand(x)
-    if isinstance(index, (Tensor, np.ndarray)) and index.ndim and x.ndim and index.dtype.kind in "iu":
-        return Gather.apply(x, index)
+    if isinstance(index, (Tensor, np.ndarray)) and index.ndim and x.ndim:
+        if index.dtype.kind in "iu":
+            return Gather.apply(x, index)
+        few = index.ndim <= MOST_INDICES
+        if few and index.dtype.kind == "b" and state.trace is None and index.shape == x.shape[: index.ndim]:
+            return Gather.apply(x, *(index._array if isinstance(index, Tensor) else index).nonzero())
     place = _place(x.shape, index)
     if place is not None:
         rest = x.shape[len(place) :]

@@ -9,7 +9,7 @@ import numpy as np
 
 from tracegrad.errors import ArgumentError, ShapeError
 from tracegrad.numpy_protocols import implements
-from tracegrad.ops.arithmetic import absolute, conj, multiply, square
+from tracegrad.ops.arithmetic import absolute, conj, known_nonzero, multiply, square
 from tracegrad.ops.base import normalize_axes, normalize_axis
 from tracegrad.ops.casting import astype, real
 from tracegrad.ops.comparison import equal, not_equal
@@ -79,7 +79,7 @@ def _square(x: Any) -> Any:
 def euclidean(x: Any, axes: Axes) -> Any:
     """The root of the sum of squares; where that is 0 nothing flows back."""
     total = tensor_sum(_square(x), axis=axes)
-    if isinstance(total, Tensor) and total._array is not None and state.trace is None and total._array.all():
+    if isinstance(total, Tensor) and known_nonzero(total._array) and state.trace is None:
         return sqrt(total)
     zero = equal(total, 0)
     return where(zero, total, sqrt(where(zero, 1, total)))

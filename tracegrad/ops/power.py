@@ -12,6 +12,9 @@ from tracegrad.numpy_protocols import implements
 from tracegrad.ops.arithmetic import Div, Mul, Positive, Reciprocal, Square, Sub, ZeroMultiply, chain, known_number
 from tracegrad.ops.base import ElementwiseOperation
 from tracegrad.ops.casting import astype
+from tracegrad.ops.comparison import Equal, LogicalAnd
+from tracegrad.ops.exponential import Log
+from tracegrad.ops.select import Where
 from tracegrad.tensor import Tensor
 
 
@@ -46,9 +49,6 @@ def _base_gradient(g: Any, x: Any, y: Any) -> Any:
 
 
 def _exponent_gradient(g: Any, x: Any, y: Any, output: Any) -> Any:
-    from tracegrad.ops.comparison import Equal, LogicalAnd
-    from tracegrad.ops.exponential import Log
-    from tracegrad.ops.select import Where
 
     # 0 ** 0 is a corner of the domain; its derivative in y counts as 0.
     both_zero = LogicalAnd.apply(Equal.apply(x, 0), Equal.apply(y, 0))

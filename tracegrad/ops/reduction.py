@@ -15,9 +15,12 @@ from tracegrad.ir.dims import product
 from tracegrad.ir.lowering import Reduction
 from tracegrad.ir.types import Type
 from tracegrad.numpy_protocols import implements
+from tracegrad.ops.arithmetic import Div, chain
 from tracegrad.ops.base import normalize_axes
 from tracegrad.ops.casting import astype, number_dtype
+from tracegrad.ops.comparison import Equal
 from tracegrad.ops.operands import operand
+from tracegrad.ops.select import Where
 from tracegrad.ops.shape import broadcast_to, expand_dims
 from tracegrad.state import state
 
@@ -83,7 +86,6 @@ class Prod(_Accumulation):
 
     @staticmethod
     def backward(ctx: Any, g: Any) -> tuple[Any]:
-        from tracegrad.ops.arithmetic import chain
         from tracegrad.ops.products import products_of_others
 
         x, axis = ctx.inputs[0], ctx.attrs["axis"]
@@ -104,10 +106,6 @@ class _Extreme(ReductionOperation):
 
     @staticmethod
     def backward(ctx: Any, g: Any) -> tuple[Any]:
-        from tracegrad.ops.arithmetic import Div
-        from tracegrad.ops.comparison import Equal
-        from tracegrad.ops.select import Where
-
         x, axis, keepdims = ctx.inputs[0], ctx.attrs["axis"], ctx.attrs["keepdims"]
         reached = Equal.apply(x, restore_axes(ctx.output, x.shape, axis, keepdims))
         count = Sum.apply(reached, axis=axis, keepdims=keepdims, dtype=g.dtype)

@@ -14,6 +14,7 @@ from tracegrad.ir.types import Type
 from tracegrad.numpy_protocols import implements
 from tracegrad.ops.arithmetic import Mul
 from tracegrad.ops.base import ElementwiseOperation, broadcast_shapes, promotion_key
+from tracegrad.ops.comparison import Equal, Greater, IsNan, Less, LogicalOr, NotEqual
 
 
 def common_dtype(types: tuple[Type, ...]) -> np.dtype:
@@ -68,8 +69,6 @@ def _zeroed(value: np.ndarray, condition: np.ndarray) -> np.ndarray:
 
 def as_condition(x: Any) -> Any:
     """A condition as bools: numbers count as true where they are not zero."""
-    from tracegrad.ops.comparison import NotEqual
-
     if not hasattr(x, "dtype"):
         x = np.asarray(x)
     return x if x.dtype.kind == "b" else NotEqual.apply(x, 0)
@@ -93,8 +92,6 @@ class _Extremum(ElementwiseOperation):
 
     @classmethod
     def backward(cls, ctx: Any, g: Any) -> tuple[Any, Any]:
-        from tracegrad.ops.comparison import Equal
-
         a, b = ctx.inputs
         needs = ctx.needs_input_grad
         tie = Equal.apply(a, b)
@@ -107,26 +104,18 @@ class _Extremum(ElementwiseOperation):
 
 
 def _is_less(a: Any, b: Any) -> Any:
-    from tracegrad.ops.comparison import Less
-
     return Less.apply(a, b)
 
 
 def _is_greater(a: Any, b: Any) -> Any:
-    from tracegrad.ops.comparison import Greater
-
     return Greater.apply(a, b)
 
 
 def _is_less_or_nan(a: Any, b: Any) -> Any:
-    from tracegrad.ops.comparison import IsNan, LogicalOr
-
     return LogicalOr.apply(_is_less(a, b), IsNan.apply(a))
 
 
 def _is_greater_or_nan(a: Any, b: Any) -> Any:
-    from tracegrad.ops.comparison import IsNan, LogicalOr
-
     return LogicalOr.apply(_is_greater(a, b), IsNan.apply(a))
 
 
@@ -179,11 +168,11 @@ class Clip(Operation):
 
     @staticmethod
     def backward(ctx: Any, g: Any) -> tuple[Any, Any, Any]:
-        from tracegrad.ops.comparison import LogicalOr
-
         x, low, high = ctx.inputs
         needs = ctx.needs_input_grad
-        below, above = _is_less(x, low), LogicalOr.apply(_is_greater(x, high), _is_greater(low, high))
+        below, above = _is_less(x, low), _is_greater(x, high)
+        if type(low) is not float or type(high) is not float or low > high:
+            above = LogicalOr.apply(above, _is_greater(low, high))
         return (
             Where.apply(LogicalOr.apply(below, above), 0, g) if needs[0] else None,
             Where.apply(above, 0, Where.apply(below, g, 0)) if needs[1] else None,

@@ -9,7 +9,7 @@ import numpy as np
 
 from tracegrad.ir.lowering import Elementwise
 from tracegrad.numpy_protocols import implements
-from tracegrad.ops.arithmetic import Add, Div, Mul, Neg, Reciprocal, Square, Sub, chain
+from tracegrad.ops.arithmetic import Add, Div, Mul, Neg, Reciprocal, Square, Sub, chain, known_nonzero
 from tracegrad.ops.base import ElementwiseOperation
 from tracegrad.ops.comparison import Equal
 from tracegrad.ops.power import Sqrt
@@ -159,7 +159,7 @@ class ArcTanh(ElementwiseOperation):
 
 def _nonzero_length(length: Any) -> Any:
     """A length to divide by: where it is 0 so are the components, and 0 / 1 is the derivative's value there."""
-    return Where.apply(Equal.apply(length, 0), 1, length)
+    return length if known_nonzero(length) else Where.apply(Equal.apply(length, 0), 1, length)
 
 
 class Hypot(ElementwiseOperation):
