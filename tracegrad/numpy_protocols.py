@@ -5,7 +5,6 @@ Modules of operations fill the two tables with the decorators below; nothing els
 
 from __future__ import annotations
 
-import difflib
 import importlib
 import sys
 from collections.abc import Callable
@@ -80,6 +79,8 @@ def _scipy_function(ufunc: np.ufunc) -> Callable[..., Any] | None:
 
 
 def _unsupported(name: str, known: list[str]) -> UnsupportedError:
+    import difflib
+
     near = difflib.get_close_matches(name.rsplit(".", 1)[-1], known, 3)
     hint = f"near it there are: {', '.join(near)}; " if near else ""
     return UnsupportedError(

@@ -3,7 +3,7 @@
 `dataclasses.dataclass` compiles six methods of a frozen class when it is defined. The compiler has some hundred such
 classes, and defining them took longer than all else in its import. A record has the same fields, methods and errors
 (`dataclasses.replace`, `fields` and `is_dataclass` know it too), but of its methods only `__init__` is compiled, and
-that when the first instance is made.
+that when the first instance is made; nor are annotations read, which `dataclass` does to find class variables.
 """
 
 from __future__ import annotations
@@ -32,27 +32,39 @@ def record(cls: Any = None, *, eq: bool = True, frozen: bool = True) -> Any:
 
 
 def _make(cls: type, eq: bool, frozen: bool) -> type:
-    if cls.__doc__ is None:
-        cls.__doc__ = cls.__name__  # else dataclass writes a signature, at some expense
-    described = dataclasses.dataclass(init=False, repr=False, eq=False)(cls)
-    fields = dataclasses.fields(described)  # type: ignore[arg-type]
-    body = {k: v for k, v in vars(described).items() if k not in ("__dict__", "__weakref__")}
-    for field in fields:
-        body.pop(field.name, None)
+    fields = _fields(cls)
+    own: dict[str, Any] = cls.__annotations__
+    body = {k: v for k, v in vars(cls).items() if k not in own and k not in ("__dict__", "__weakref__")}
     inherited = {name for base in cls.__mro__[1:] for name in base.__dict__.get("__slots__", ())}
     body |= {
-        "__slots__": tuple(f.name for f in fields if f.name not in inherited),
+        "__slots__": tuple(name for name in own if name not in inherited),
+        "__dataclass_fields__": fields,
+        "__match_args__": tuple(f.name for f in fields.values() if f.init),
         "__init__": _first_init,
         "__repr__": _repr,
+        "__reduce__": _reduce,
     }
-    body["__reduce__"] = _reduce
     if frozen:
         body |= {"__setattr__": _setattr, "__delattr__": _delattr}
     if eq:
-        body |= _comparison([f.name for f in fields if f.compare])
+        body |= _comparison([f.name for f in fields.values() if f.compare])
     made = type(cls)(cls.__name__, cls.__bases__, body)
     made.__qualname__ = cls.__qualname__
     return made
+
+
+def _fields(cls: type) -> dict[str, Any]:
+    """The fields of a class as `dataclass` finds them, of its bases first. All annotations stand for fields."""
+    fields: dict[str, Any] = {}
+    for base in cls.__mro__[-1:0:-1]:
+        fields |= getattr(base, "__dataclass_fields__", {})
+    for name, annotation in cls.__annotations__.items():
+        value = cls.__dict__.get(name, dataclasses.MISSING)
+        field: Any = value if isinstance(value, dataclasses.Field) else dataclasses.field(default=value)
+        field.name, field.type, field.kw_only = name, annotation, False
+        field._field_type = dataclasses._FIELD  # type: ignore[attr-defined]
+        fields[name] = field
+    return fields
 
 
 def _comparison(names: list[str]) -> dict[str, Any]:

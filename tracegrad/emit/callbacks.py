@@ -13,7 +13,7 @@ import ctypes
 import threading
 import weakref
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
@@ -23,12 +23,14 @@ from tracegrad.errors import TracegradError
 from tracegrad.ir.dims import evaluate
 from tracegrad.ir.graph import Location
 from tracegrad.ir.interpret import run_host
+from tracegrad.records import record
 
 _raised = threading.local()
 _programs: weakref.WeakValueDictionary[int, HostCalls] = weakref.WeakValueDictionary()
 
 
-class HostCall(NamedTuple):
+@record(eq=False)
+class HostCall:
     """One place where a program calls Python: the buffers it passes and fills, and where the sizes' symbols stand."""
 
     function: Callable[..., Any]

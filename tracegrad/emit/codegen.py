@@ -12,7 +12,7 @@ import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import llvmlite.binding as llvm
 from llvmlite.binding.module import ModuleRef
@@ -44,12 +44,17 @@ class Machine:
     features: str
 
     def target(self, level: int = 3) -> llvm.TargetMachine:
-        """A new LLVM target machine (an engine takes the one it is given). `level` is that of code generation."""
+        """A new LLVM target machine. `level` is that of code generation."""
+        return self._create(cpu=self.cpu, features=self.features, opt=level)
+
+    def loader(self) -> llvm.TargetMachine:
+        """One for an engine, which takes it and only loads code: reading the processor's features takes longer."""
+        return self._create()
+
+    def _create(self, **options: Any) -> llvm.TargetMachine:
         target = llvm.Target.from_triple(self.triple)
         reloc = "static" if self.triple.startswith(("x86", "i386", "i686")) else "default"
-        return target.create_target_machine(
-            cpu=self.cpu, features=self.features, opt=level, reloc=reloc, codemodel="jitdefault", jit=True
-        )
+        return target.create_target_machine(reloc=reloc, codemodel="jitdefault", jit=True, **options)
 
 
 @functools.cache
@@ -81,7 +86,7 @@ class Library:
         self.code, self._optimised = code, optimised
         with _lock:
             empty = llvm.parse_assembly("")
-            self._engine = llvm.create_mcjit_compiler(empty, machine().target())
+            self._engine = llvm.create_mcjit_compiler(empty, machine().loader())
             self._engine.remove_module(empty)  # it would be compiled, at the price of a small program
             self._engine.add_object_file(llvm.ObjectFileRef.from_data(code))
             self._engine.finalize_object()

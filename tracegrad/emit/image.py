@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Sequence
 from types import MappingProxyType
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
@@ -17,11 +17,13 @@ from tracegrad.emit.callbacks import HostCall
 from tracegrad.emit.interface import Array, IndexCheck, Interface
 from tracegrad.ir.dims import DimLike, parse
 from tracegrad.ir.graph import Location
+from tracegrad.records import record
 
 ALIGN = 64
 
 
-class Image(NamedTuple):
+@record(eq=False)
+class Image:
     """A compiled program.
 
     code:      the object code, with functions `prefix`_run and, where there are `derived` sizes, `prefix`_derive.

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import NamedTuple
 
 import numpy as np
 
 from tracegrad.ir.dims import DimLike
 from tracegrad.ir.graph import Location
+from tracegrad.records import record
 
 
-class Array(NamedTuple):
+@record
+class Array:
     """A C-contiguous array that is passed to a program, or which it passes on; see `schedule.loops.Buffer`."""
 
     name: str
@@ -20,14 +21,16 @@ class Array(NamedTuple):
     alias: str = ""
 
 
-class IndexCheck(NamedTuple):
+@record
+class IndexCheck:
     """A place where a program checks an index: the axis it is for, and the user's line."""
 
     axis: int
     location: Location | None
 
 
-class Interface(NamedTuple):
+@record
+class Interface:
     """The arguments and results of a program, by name; `sizes` says where each symbol is found: (input, axis)."""
 
     name: str

@@ -50,6 +50,8 @@ def i64(value: int) -> ir.Constant:
 
 def element(builder: ir.IRBuilder, pointer: ir.Value, index: ir.Value, type: ir.Type) -> ir.Value:
     """The address of `pointer[index]`."""
+    if isinstance(index, ir.Constant) and index.constant == 0:
+        return pointer
     return builder.gep(pointer, [index], inbounds=True, source_etype=type)
 
 

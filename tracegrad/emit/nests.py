@@ -6,17 +6,14 @@ and it is compiled apart from the others, which keeps compile time linear in the
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import llvmlite.ir as ir
 import numpy as np
 
-from tracegrad.emit.blas import emit_matmul
 from tracegrad.emit.captures import Captures
 from tracegrad.emit.casts import cast
-from tracegrad.emit.cumulative import emit_cumulative
 from tracegrad.emit.frame import Frame
-from tracegrad.emit.host import emit_host
 from tracegrad.emit.layout import STATUS
 from tracegrad.emit.llvm import (
     F64,
@@ -29,7 +26,6 @@ from tracegrad.emit.llvm import (
     i64,
     memory_type,
 )
-from tracegrad.emit.matrices import emit_matrices
 from tracegrad.emit.ranges import emit_loop
 from tracegrad.emit.reductions import Accumulator, combine_values, identity
 from tracegrad.ir.dims import product
@@ -49,9 +45,6 @@ from tracegrad.schedule.loops import (
     calls_lapack,
     region_of,
 )
-
-_CALLS = {"matmul": emit_matmul, "cumulative": emit_cumulative, "host": emit_host}
-_CALLS |= dict.fromkeys(MATRICES, emit_matrices)
 
 
 def emit_body(frame: Frame, body: Sequence[Stmt]) -> None:
@@ -82,18 +75,26 @@ def emit_statement(frame: Frame, statement: Stmt) -> None:
         end = frame.sizes.value(statement.extent)
         emit_loop(frame, statement, lambda: emit_body(frame, statement.body), i64(0), end)
     elif isinstance(statement, Call):
-        if region_of(statement) is not None:
-            from tracegrad.emit.regions import emit_region
-
-            emit_region(frame, statement)
-        elif calls_lapack(statement, frame.unit.buffers):
-            from tracegrad.emit.lapack import emit_lapack
-
-            emit_lapack(frame, statement)
-        else:
-            _CALLS[statement.kernel](frame, statement)
+        _emitter(frame, statement)(frame, statement)
     else:
         raise TypeError(f"not a statement: {statement!r}")
+
+
+def _emitter(frame: Frame, call: Call) -> Callable[[Frame, Call], None]:
+    """What emits the call. Programs without such calls do without the import."""
+    if region_of(call) is not None:
+        from tracegrad.emit.regions import emit_region as emit
+    elif calls_lapack(call, frame.unit.buffers):
+        from tracegrad.emit.lapack import emit_lapack as emit
+    elif call.kernel in MATRICES:
+        from tracegrad.emit.matrices import emit_matrices as emit
+    elif call.kernel == "matmul":
+        from tracegrad.emit.blas import emit_matmul as emit
+    elif call.kernel == "cumulative":
+        from tracegrad.emit.cumulative import emit_cumulative as emit
+    else:
+        from tracegrad.emit.host import emit_host as emit
+    return emit
 
 
 def _update_at(frame: Frame, statement: UpdateAt) -> None:

@@ -16,6 +16,7 @@ from tracegrad.emit.cost import cost
 from tracegrad.emit.frame import Frame
 from tracegrad.emit.layout import ERROR
 from tracegrad.emit.llvm import (
+    F64,
     I64,
     POINTER,
     VOID,
@@ -32,13 +33,15 @@ from tracegrad.emit.llvm import (
     run_once,
     store_word,
 )
-from tracegrad.emit.nests import Nest, emit_serial_nest, fill, same_kind, state_slot
+from tracegrad.emit.nests import Nest, emit_serial_nest, fill, state_slot
 from tracegrad.emit.reductions import combine_values
 from tracegrad.ir.dims import DimLike, product
 from tracegrad.schedule.loops import Buffer, Call, Check, Loop, UpdateAt
 
 MAX_CHUNKS = 16
 SHORT = 4096  # elements of an array per chunk that are added one by one, to keep the code small
+WORDS = (POINTER, I64, F64)  # types of 64 bits
+VECTOR = 64  # bytes of sums that are added at once
 GRAIN = 150_000  # cost of the smallest chunk: some 15 µs, ten times what entering the pool takes
 
 
@@ -88,7 +91,7 @@ def run_chunks(frame: Frame, chunk: ir.Function, fields: Sequence[ir.Value], cou
     b = frame.builder
     data = alloca(b, I64, len(fields))
     for position, value in enumerate(fields):
-        store_word(b, as_word(b, value), data, position)
+        store_word(b, value if value.type in WORDS else as_word(b, value), data, position)
     with b.if_else(b.icmp_signed("==", count, i64(1))) as (alone, many):
         with alone:
             b.call(chunk, [data, i64(0)])
@@ -142,7 +145,10 @@ class _Chunks:
         run_once(function)
         data, number = function.args
         b = ir.IRBuilder(function.append_basic_block("entry"))
-        values = [from_word(b, load_word(b, data, k), v.type) for k, v in enumerate(self.fields)]
+        values = [
+            load_word(b, data, k, v.type) if v.type in WORDS else from_word(b, load_word(b, data, k), v.type)
+            for k, v in enumerate(self.fields)
+        ]
         arguments = values[: len(nest.arguments())]
         states, errors, size, extent, *partials = values[len(arguments) :]
         frame = Frame(unit, b, arguments[0], arguments[1], arguments[2])
@@ -158,10 +164,8 @@ class _Chunks:
             arguments[position] = self._part(frame, name, arguments[position], number)
         own = []
         for k, name in enumerate(nest.captures.updated):
-            accumulator = same_kind(b, self.frame.accumulators[name])
-            accumulator.start()
             own.append(self._state(b, states, number, k))
-            accumulator.store_state(own[-1])
+            self.frame.accumulators[name].store_start(b, own[-1])
         store_word(b, b.call(body, [begin, end, *arguments, *own]), error, ERROR.status)
         b.ret_void()
         return function
@@ -219,9 +223,20 @@ def _define_merge(frame: Frame, combine: str, dtype: np.dtype, short: bool) -> i
     for argument in (target, partials):
         argument.add_attribute("noalias")
     b, kind = ir.IRBuilder(function.append_basic_block("entry")), memory_type(dtype)
+    sums = combine == "add" and dtype.kind == "f"
     with counted_loop(b, i64(1), count, name="chunk") as number:
         mine = element(b, partials, b.mul(b.sub(number, i64(1)), extent), kind)
-        with counted_loop(b, i64(0), extent, name="k", few=short) as k:
+        done = i64(0)
+        if sums:  # vectors written here need none of LLVM's passes
+            run_once(function)
+            width = VECTOR // dtype.itemsize
+            done = b.and_(extent, i64(-width))
+            with counted_loop(b, i64(0), done, i64(width), name="v") as k:
+                vector, align = ir.VectorType(kind, width), dtype.itemsize
+                where = element(b, target, k, kind)
+                second = b.load(element(b, mine, k, kind), align=align, typ=vector)
+                b.store(b.fadd(b.load(where, align=align, typ=vector), second), where, align=align)
+        with counted_loop(b, done, extent, name="k", few=short or sums) as k:
             where = element(b, target, k, kind)
             first, second = b.load(where, typ=kind), b.load(element(b, mine, k, kind), typ=kind)
             b.store(combine_values(b, combine, dtype, first, second), where)

@@ -126,6 +126,14 @@ class Accumulator:
         finite = b.fcmp_ordered("==", b.fsub(total, total), ir.Constant(F64, 0.0))
         return b.select(finite, whole, b.fadd(total, current))
 
+    def store_start(self, b: ir.IRBuilder, state: ir.Value) -> None:
+        """The state of an accumulator that has just started, without one."""
+        if self._total is None:
+            b.store(identity(self.combine, self.dtype), state)
+            return
+        for word in (0, 1):
+            store_word(b, ir.Constant(F64, 0.0), state, word)
+
     def store_state(self, state: ir.Value) -> None:
         self.flush()
         b = self.builder

@@ -37,6 +37,19 @@ def load() -> SimpleNamespace:
         return _load()
 
 
+def load_beside() -> None:
+    """Begin `load` in a thread: LLVM works without the GIL, so its part is done while a function is recorded. Whoever
+    calls `load` waits for it, and meets the error there is."""
+
+    def quietly() -> None:
+        with contextlib.suppress(Exception):
+            load()
+
+    if not _load.cache_info().currsize and not _lock.locked():
+        with contextlib.suppress(RuntimeError):  # the interpreter is ending, or there are no threads
+            threading.Thread(target=quietly, name="tracegrad-runtime").start()
+
+
 @functools.cache
 def _load() -> SimpleNamespace:
     _register_numpy()

@@ -8,411 +8,409 @@ entry:
   %".6" = load ptr, ptr %".5"
   %".7" = getelementptr inbounds ptr, ptr %".6", i64 3
   %".8" = load ptr, ptr %".7"
-  %".9" = getelementptr inbounds i64, ptr %".8", i64 0
-  %".10" = load i64, ptr %".9"
-  %".11" = getelementptr inbounds i64, ptr %".8", i64 1
-  %".12" = load i64, ptr %".11"
-  %".13" = getelementptr inbounds i64, ptr %".8", i64 3
-  %".14" = load i64, ptr %".13"
-  %".15" = alloca i64
-  %".16" = alloca i64, i32 64
-  %".17" = alloca i64, i32 5
-  %".18" = alloca i64
-  %".19" = getelementptr inbounds i64, ptr %".17", i64 4
-  store i64 0, ptr %".19"
-  %".21" = icmp eq i64 %".3", %".10"
-  %".239" = alloca i64
-  br i1 %".21", label %"proceed", label %"explain"
+  %".9" = load i64, ptr %".8"
+  %".10" = getelementptr inbounds i64, ptr %".8", i64 1
+  %".11" = load i64, ptr %".10"
+  %".12" = getelementptr inbounds i64, ptr %".8", i64 3
+  %".13" = load i64, ptr %".12"
+  %".14" = alloca i64
+  %".15" = alloca i64, i32 64
+  %".16" = alloca i64, i32 5
+  %".17" = alloca i64
+  %".18" = getelementptr inbounds i64, ptr %".16", i64 4
+  store i64 0, ptr %".18"
+  %".20" = icmp eq i64 %".3", %".9"
+  %".238" = alloca i64
+  br i1 %".20", label %"proceed", label %"explain"
 explain:
-  %".348" = getelementptr inbounds ptr, ptr %".6", i64 4
-  %".349" = load ptr, ptr %".348"
-  %".350" = call ptr @"PyObject_Vectorcall"(ptr %".349", ptr %".2", i64 %".3", ptr null)
-  ret ptr %".350"
+  %".346" = getelementptr inbounds ptr, ptr %".6", i64 4
+  %".347" = load ptr, ptr %".346"
+  %".348" = call ptr @"PyObject_Vectorcall"(ptr %".347", ptr %".2", i64 %".3", ptr null)
+  ret ptr %".348"
 proceed:
-  %".23" = add i64 %".10", %".12"
-  %".24" = alloca ptr, i64 %".23"
-  %".25" = alloca ptr, i64 %".12"
-  %".26" = getelementptr inbounds i64, ptr %".8", i64 2
-  %".27" = load i64, ptr %".26"
-  %".28" = add i64 %".27", 1
-  %".29" = alloca i64, i64 %".28"
-  %".30" = getelementptr inbounds i64, ptr %".6", i64 9
-  %".31" = load i64, ptr %".30"
-  %".32" = mul i64 %".14", 2
-  %".33" = add i64 %".32", 4
-  store i64 %".33", ptr %".15"
+  %".22" = add i64 %".9", %".11"
+  %".23" = alloca ptr, i64 %".22"
+  %".24" = alloca ptr, i64 %".11"
+  %".25" = getelementptr inbounds i64, ptr %".8", i64 2
+  %".26" = load i64, ptr %".25"
+  %".27" = add i64 %".26", 1
+  %".28" = alloca i64, i64 %".27"
+  %".29" = getelementptr inbounds i64, ptr %".6", i64 9
+  %".30" = load i64, ptr %".29"
+  %".31" = mul i64 %".13", 2
+  %".32" = add i64 %".31", 4
+  store i64 %".32", ptr %".14"
   br label %"i.head"
 i.head:
-  %"i" = phi  i64 [0, %"proceed"], [%".89", %"proceed.2"]
-  %".36" = icmp slt i64 %"i", %".10"
-  br i1 %".36", label %"i.body", label %"i.done"
+  %"i" = phi  i64 [0, %"proceed"], [%".88", %"proceed.2"]
+  %".35" = icmp slt i64 %"i", %".9"
+  br i1 %".35", label %"i.body", label %"i.done"
 i.body:
-  %".38" = getelementptr inbounds ptr, ptr %".2", i64 %"i"
-  %".39" = load ptr, ptr %".38"
-  %".40" = getelementptr inbounds i8, ptr %".39", i64 8
-  %".41" = load i64, ptr %".40"
-  %".42" = icmp eq i64 %".41", %".31"
-  br i1 %".42", label %"proceed.1", label %"explain"
+  %".37" = getelementptr inbounds ptr, ptr %".2", i64 %"i"
+  %".38" = load ptr, ptr %".37"
+  %".39" = getelementptr inbounds i8, ptr %".38", i64 8
+  %".40" = load i64, ptr %".39"
+  %".41" = icmp eq i64 %".40", %".30"
+  br i1 %".41", label %"proceed.1", label %"explain"
 i.done:
-  store i64 4, ptr %".15"
+  store i64 4, ptr %".14"
   br label %"i.head.1"
 proceed.1:
-  %".44" = getelementptr inbounds i8, ptr %".39", i64 56
-  %".45" = load ptr, ptr %".44"
-  %".46" = getelementptr inbounds i8, ptr %".45", i64 28
-  %".47" = load i32, ptr %".46"
-  %".48" = sext i32 %".47" to i64
-  %".49" = load i64, ptr %".15"
-  %".50" = add i64 %".49", 1
-  store i64 %".50", ptr %".15"
-  %".52" = getelementptr inbounds i64, ptr %".8", i64 %".49"
-  %".53" = load i64, ptr %".52"
-  %".54" = icmp eq i64 %".48", %".53"
-  %".55" = load i64, ptr %".15"
-  %".56" = add i64 %".55", 1
-  store i64 %".56", ptr %".15"
-  %".58" = getelementptr inbounds i64, ptr %".8", i64 %".55"
-  %".59" = load i64, ptr %".58"
-  %".60" = icmp eq i64 %".48", %".59"
-  %".61" = or i1 %".54", %".60"
-  %".62" = getelementptr inbounds i8, ptr %".45", i64 26
-  %".63" = load i8, ptr %".62"
-  %".64" = icmp ne i8 %".63", 62
-  %".65" = and i1 %".61", %".64"
-  %".66" = load i64, ptr %".15"
-  %".67" = add i64 %".66", 1
-  store i64 %".67", ptr %".15"
-  %".69" = getelementptr inbounds i64, ptr %".8", i64 %".66"
-  %".70" = load i64, ptr %".69"
-  %".71" = getelementptr inbounds i8, ptr %".39", i64 24
-  %".72" = load i32, ptr %".71"
-  %".73" = sext i32 %".72" to i64
-  %".74" = icmp eq i64 %".73", %".70"
-  %".75" = and i1 %".65", %".74"
-  %".76" = getelementptr inbounds i8, ptr %".39", i64 64
-  %".77" = load i32, ptr %".76"
-  %".78" = and i32 %".77", 257
-  %".79" = icmp eq i32 %".78", 257
-  %".80" = and i1 %".75", %".79"
-  br i1 %".80", label %"proceed.2", label %"explain"
+  %".43" = getelementptr inbounds i8, ptr %".38", i64 56
+  %".44" = load ptr, ptr %".43"
+  %".45" = getelementptr inbounds i8, ptr %".44", i64 28
+  %".46" = load i32, ptr %".45"
+  %".47" = sext i32 %".46" to i64
+  %".48" = load i64, ptr %".14"
+  %".49" = add i64 %".48", 1
+  store i64 %".49", ptr %".14"
+  %".51" = getelementptr inbounds i64, ptr %".8", i64 %".48"
+  %".52" = load i64, ptr %".51"
+  %".53" = icmp eq i64 %".47", %".52"
+  %".54" = load i64, ptr %".14"
+  %".55" = add i64 %".54", 1
+  store i64 %".55", ptr %".14"
+  %".57" = getelementptr inbounds i64, ptr %".8", i64 %".54"
+  %".58" = load i64, ptr %".57"
+  %".59" = icmp eq i64 %".47", %".58"
+  %".60" = or i1 %".53", %".59"
+  %".61" = getelementptr inbounds i8, ptr %".44", i64 26
+  %".62" = load i8, ptr %".61"
+  %".63" = icmp ne i8 %".62", 62
+  %".64" = and i1 %".60", %".63"
+  %".65" = load i64, ptr %".14"
+  %".66" = add i64 %".65", 1
+  store i64 %".66", ptr %".14"
+  %".68" = getelementptr inbounds i64, ptr %".8", i64 %".65"
+  %".69" = load i64, ptr %".68"
+  %".70" = getelementptr inbounds i8, ptr %".38", i64 24
+  %".71" = load i32, ptr %".70"
+  %".72" = sext i32 %".71" to i64
+  %".73" = icmp eq i64 %".72", %".69"
+  %".74" = and i1 %".64", %".73"
+  %".75" = getelementptr inbounds i8, ptr %".38", i64 64
+  %".76" = load i32, ptr %".75"
+  %".77" = and i32 %".76", 257
+  %".78" = icmp eq i32 %".77", 257
+  %".79" = and i1 %".74", %".78"
+  br i1 %".79", label %"proceed.2", label %"explain"
 proceed.2:
-  %".82" = getelementptr inbounds i8, ptr %".39", i64 16
-  %".83" = load ptr, ptr %".82"
-  %".84" = getelementptr inbounds ptr, ptr %".24", i64 %"i"
-  store ptr %".83", ptr %".84"
-  %".86" = load i64, ptr %".15"
-  %".87" = add i64 %".86", %".70"
-  store i64 %".87", ptr %".15"
-  %".89" = add nsw i64 %"i", 1
+  %".81" = getelementptr inbounds i8, ptr %".38", i64 16
+  %".82" = load ptr, ptr %".81"
+  %".83" = getelementptr inbounds ptr, ptr %".23", i64 %"i"
+  store ptr %".82", ptr %".83"
+  %".85" = load i64, ptr %".14"
+  %".86" = add i64 %".85", %".69"
+  store i64 %".86", ptr %".14"
+  %".88" = add nsw i64 %"i", 1
   br label %"i.head"
 i.head.1:
-  %"i.1" = phi  i64 [0, %"i.done"], [%".113", %"i.body.1"]
-  %".93" = icmp slt i64 %"i.1", %".14"
-  br i1 %".93", label %"i.body.1", label %"i.done.1"
+  %"i.1" = phi  i64 [0, %"i.done"], [%".112", %"i.body.1"]
+  %".92" = icmp slt i64 %"i.1", %".13"
+  br i1 %".92", label %"i.body.1", label %"i.done.1"
 i.body.1:
-  %".95" = load i64, ptr %".15"
-  %".96" = add i64 %".95", 1
-  store i64 %".96", ptr %".15"
-  %".98" = getelementptr inbounds i64, ptr %".8", i64 %".95"
-  %".99" = load i64, ptr %".98"
-  %".100" = getelementptr inbounds ptr, ptr %".2", i64 %".99"
-  %".101" = load ptr, ptr %".100"
-  %".102" = getelementptr inbounds i8, ptr %".101", i64 32
-  %".103" = load ptr, ptr %".102"
-  %".104" = load i64, ptr %".15"
-  %".105" = add i64 %".104", 1
-  store i64 %".105", ptr %".15"
-  %".107" = getelementptr inbounds i64, ptr %".8", i64 %".104"
-  %".108" = load i64, ptr %".107"
-  %".109" = getelementptr inbounds i64, ptr %".103", i64 %".108"
-  %".110" = load i64, ptr %".109"
-  %".111" = getelementptr inbounds i64, ptr %".29", i64 %"i.1"
-  store i64 %".110", ptr %".111"
-  %".113" = add nsw i64 %"i.1", 1
+  %".94" = load i64, ptr %".14"
+  %".95" = add i64 %".94", 1
+  store i64 %".95", ptr %".14"
+  %".97" = getelementptr inbounds i64, ptr %".8", i64 %".94"
+  %".98" = load i64, ptr %".97"
+  %".99" = getelementptr inbounds ptr, ptr %".2", i64 %".98"
+  %".100" = load ptr, ptr %".99"
+  %".101" = getelementptr inbounds i8, ptr %".100", i64 32
+  %".102" = load ptr, ptr %".101"
+  %".103" = load i64, ptr %".14"
+  %".104" = add i64 %".103", 1
+  store i64 %".104", ptr %".14"
+  %".106" = getelementptr inbounds i64, ptr %".8", i64 %".103"
+  %".107" = load i64, ptr %".106"
+  %".108" = getelementptr inbounds i64, ptr %".102", i64 %".107"
+  %".109" = load i64, ptr %".108"
+  %".110" = getelementptr inbounds i64, ptr %".28", i64 %"i.1"
+  store i64 %".109", ptr %".110"
+  %".112" = add nsw i64 %"i.1", 1
   br label %"i.head.1"
 i.done.1:
-  %".115" = getelementptr inbounds ptr, ptr %".6", i64 2
-  %".116" = load ptr, ptr %".115"
-  %".117" = ptrtoint ptr %".116" to i64
-  %".118" = icmp eq i64 %".117", 0
-  %".119" = xor i1 %".118", -1
-  br i1 %".119", label %"i.done.1.if", label %"i.done.1.endif"
+  %".114" = getelementptr inbounds ptr, ptr %".6", i64 2
+  %".115" = load ptr, ptr %".114"
+  %".116" = ptrtoint ptr %".115" to i64
+  %".117" = icmp eq i64 %".116", 0
+  %".118" = xor i1 %".117", -1
+  br i1 %".118", label %"i.done.1.if", label %"i.done.1.endif"
 i.done.1.if:
-  %".121" = ptrtoint ptr %".116" to i64
-  %".122" = inttoptr i64 %".121" to void (ptr)*
-  call void %".122"(ptr %".29")
+  %".120" = ptrtoint ptr %".115" to i64
+  %".121" = inttoptr i64 %".120" to void (ptr)*
+  call void %".121"(ptr %".28")
   br label %"i.done.1.endif"
 i.done.1.endif:
   br label %"i.head.2"
 i.head.2:
-  %"i.2" = phi  i64 [0, %"i.done.1.endif"], [%".167", %"axis.done"]
-  %".126" = icmp slt i64 %"i.2", %".10"
-  br i1 %".126", label %"i.body.2", label %"i.done.2"
+  %"i.2" = phi  i64 [0, %"i.done.1.endif"], [%".166", %"axis.done"]
+  %".125" = icmp slt i64 %"i.2", %".9"
+  br i1 %".125", label %"i.body.2", label %"i.done.2"
 i.body.2:
-  %".128" = load i64, ptr %".15"
-  %".129" = add i64 %".128", 1
-  store i64 %".129", ptr %".15"
-  %".131" = getelementptr inbounds i64, ptr %".8", i64 %".128"
-  %".132" = load i64, ptr %".131"
-  %".133" = load i64, ptr %".15"
-  %".134" = add i64 %".133", 1
-  store i64 %".134", ptr %".15"
-  %".136" = getelementptr inbounds i64, ptr %".8", i64 %".133"
-  %".137" = load i64, ptr %".136"
-  %".138" = load i64, ptr %".15"
-  %".139" = add i64 %".138", 1
-  store i64 %".139", ptr %".15"
-  %".141" = getelementptr inbounds i64, ptr %".8", i64 %".138"
-  %".142" = load i64, ptr %".141"
-  %".143" = getelementptr inbounds ptr, ptr %".2", i64 %"i.2"
-  %".144" = load ptr, ptr %".143"
-  %".145" = getelementptr inbounds i8, ptr %".144", i64 32
-  %".146" = load ptr, ptr %".145"
+  %".127" = load i64, ptr %".14"
+  %".128" = add i64 %".127", 1
+  store i64 %".128", ptr %".14"
+  %".130" = getelementptr inbounds i64, ptr %".8", i64 %".127"
+  %".131" = load i64, ptr %".130"
+  %".132" = load i64, ptr %".14"
+  %".133" = add i64 %".132", 1
+  store i64 %".133", ptr %".14"
+  %".135" = getelementptr inbounds i64, ptr %".8", i64 %".132"
+  %".136" = load i64, ptr %".135"
+  %".137" = load i64, ptr %".14"
+  %".138" = add i64 %".137", 1
+  store i64 %".138", ptr %".14"
+  %".140" = getelementptr inbounds i64, ptr %".8", i64 %".137"
+  %".141" = load i64, ptr %".140"
+  %".142" = getelementptr inbounds ptr, ptr %".2", i64 %"i.2"
+  %".143" = load ptr, ptr %".142"
+  %".144" = getelementptr inbounds i8, ptr %".143", i64 32
+  %".145" = load ptr, ptr %".144"
   br label %"axis.head"
 i.done.2:
-  %".169" = load i64, ptr %".15"
-  %".170" = getelementptr inbounds ptr, ptr %".6", i64 9
-  %".171" = load ptr, ptr %".170"
+  %".168" = load i64, ptr %".14"
+  %".169" = getelementptr inbounds ptr, ptr %".6", i64 9
+  %".170" = load ptr, ptr %".169"
   br label %"i.head.3"
 axis.head:
-  %"axis" = phi  i64 [0, %"i.body.2"], [%".165", %"proceed.3"]
-  %".148" = icmp slt i64 %"axis", %".142"
-  br i1 %".148", label %"axis.body", label %"axis.done"
+  %"axis" = phi  i64 [0, %"i.body.2"], [%".164", %"proceed.3"]
+  %".147" = icmp slt i64 %"axis", %".141"
+  br i1 %".147", label %"axis.body", label %"axis.done"
 axis.body:
-  %".150" = getelementptr inbounds i64, ptr %".146", i64 %"axis"
-  %".151" = load i64, ptr %".150"
-  %".152" = load i64, ptr %".15"
-  %".153" = add i64 %".152", 1
-  store i64 %".153", ptr %".15"
-  %".155" = getelementptr inbounds i64, ptr %".8", i64 %".152"
-  %".156" = load i64, ptr %".155"
-  %".157" = icmp sge i64 %".156", 0
-  %".158" = xor i64 %".156", -1
-  %".159" = select  i1 %".157", i64 0, i64 %".158"
-  %".160" = getelementptr inbounds i64, ptr %".29", i64 %".159"
-  %".161" = load i64, ptr %".160"
-  %".162" = select  i1 %".157", i64 %".156", i64 %".161"
-  %".163" = icmp eq i64 %".151", %".162"
-  br i1 %".163", label %"proceed.3", label %"explain"
+  %".149" = getelementptr inbounds i64, ptr %".145", i64 %"axis"
+  %".150" = load i64, ptr %".149"
+  %".151" = load i64, ptr %".14"
+  %".152" = add i64 %".151", 1
+  store i64 %".152", ptr %".14"
+  %".154" = getelementptr inbounds i64, ptr %".8", i64 %".151"
+  %".155" = load i64, ptr %".154"
+  %".156" = icmp sge i64 %".155", 0
+  %".157" = xor i64 %".155", -1
+  %".158" = select  i1 %".156", i64 0, i64 %".157"
+  %".159" = getelementptr inbounds i64, ptr %".28", i64 %".158"
+  %".160" = load i64, ptr %".159"
+  %".161" = select  i1 %".156", i64 %".155", i64 %".160"
+  %".162" = icmp eq i64 %".150", %".161"
+  br i1 %".162", label %"proceed.3", label %"explain"
 axis.done:
-  %".167" = add nsw i64 %"i.2", 1
+  %".166" = add nsw i64 %"i.2", 1
   br label %"i.head.2"
 proceed.3:
-  %".165" = add nsw i64 %"axis", 1
+  %".164" = add nsw i64 %"axis", 1
   br label %"axis.head"
 i.head.3:
-  %"i.3" = phi  i64 [0, %"i.done.2"], [%".235", %"axis.done.1.endif"]
-  %".173" = icmp slt i64 %"i.3", %".12"
-  br i1 %".173", label %"i.body.3", label %"i.done.3"
+  %"i.3" = phi  i64 [0, %"i.done.2"], [%".234", %"axis.done.1.endif"]
+  %".172" = icmp slt i64 %"i.3", %".11"
+  br i1 %".172", label %"i.body.3", label %"i.done.3"
 i.body.3:
-  %".175" = load i64, ptr %".15"
-  %".176" = add i64 %".175", 1
-  store i64 %".176", ptr %".15"
-  %".178" = getelementptr inbounds i64, ptr %".8", i64 %".175"
-  %".179" = load i64, ptr %".178"
-  %".180" = load i64, ptr %".15"
-  %".181" = add i64 %".180", 1
-  store i64 %".181", ptr %".15"
-  %".183" = getelementptr inbounds i64, ptr %".8", i64 %".180"
-  %".184" = load i64, ptr %".183"
-  %".185" = load i64, ptr %".15"
-  %".186" = add i64 %".185", 1
-  store i64 %".186", ptr %".15"
-  %".188" = getelementptr inbounds i64, ptr %".8", i64 %".185"
-  %".189" = load i64, ptr %".188"
-  %".190" = load i64, ptr %".15"
-  %".191" = add i64 %".190", 1
-  store i64 %".191", ptr %".15"
-  %".193" = getelementptr inbounds i64, ptr %".8", i64 %".190"
-  %".194" = load i64, ptr %".193"
+  %".174" = load i64, ptr %".14"
+  %".175" = add i64 %".174", 1
+  store i64 %".175", ptr %".14"
+  %".177" = getelementptr inbounds i64, ptr %".8", i64 %".174"
+  %".178" = load i64, ptr %".177"
+  %".179" = load i64, ptr %".14"
+  %".180" = add i64 %".179", 1
+  store i64 %".180", ptr %".14"
+  %".182" = getelementptr inbounds i64, ptr %".8", i64 %".179"
+  %".183" = load i64, ptr %".182"
+  %".184" = load i64, ptr %".14"
+  %".185" = add i64 %".184", 1
+  store i64 %".185", ptr %".14"
+  %".187" = getelementptr inbounds i64, ptr %".8", i64 %".184"
+  %".188" = load i64, ptr %".187"
+  %".189" = load i64, ptr %".14"
+  %".190" = add i64 %".189", 1
+  store i64 %".190", ptr %".14"
+  %".192" = getelementptr inbounds i64, ptr %".8", i64 %".189"
+  %".193" = load i64, ptr %".192"
   br label %"axis.head.1"
 i.done.3:
-  %".237" = getelementptr inbounds ptr, ptr %".6", i64 1
-  %".238" = load ptr, ptr %".237"
-  %".240" = getelementptr inbounds i64, ptr %".6", i64 6
-  %".241" = load i64, ptr %".240"
-  %".242" = icmp ne i64 %".241", 0
-  br i1 %".242", label %"i.done.3.if", label %"i.done.3.else"
+  %".236" = getelementptr inbounds ptr, ptr %".6", i64 1
+  %".237" = load ptr, ptr %".236"
+  %".239" = getelementptr inbounds i64, ptr %".6", i64 6
+  %".240" = load i64, ptr %".239"
+  %".241" = icmp ne i64 %".240", 0
+  br i1 %".241", label %"i.done.3.if", label %"i.done.3.else"
 axis.head.1:
-  %"axis.1" = phi  i64 [0, %"i.body.3"], [%".211", %"axis.body.1"]
-  %".196" = icmp slt i64 %"axis.1", %".194"
-  br i1 %".196", label %"axis.body.1", label %"axis.done.1"
+  %"axis.1" = phi  i64 [0, %"i.body.3"], [%".210", %"axis.body.1"]
+  %".195" = icmp slt i64 %"axis.1", %".193"
+  br i1 %".195", label %"axis.body.1", label %"axis.done.1"
 axis.body.1:
-  %".198" = load i64, ptr %".15"
-  %".199" = add i64 %".198", 1
-  store i64 %".199", ptr %".15"
-  %".201" = getelementptr inbounds i64, ptr %".8", i64 %".198"
-  %".202" = load i64, ptr %".201"
-  %".203" = icmp sge i64 %".202", 0
-  %".204" = xor i64 %".202", -1
-  %".205" = select  i1 %".203", i64 0, i64 %".204"
-  %".206" = getelementptr inbounds i64, ptr %".29", i64 %".205"
-  %".207" = load i64, ptr %".206"
-  %".208" = select  i1 %".203", i64 %".202", i64 %".207"
-  %".209" = getelementptr inbounds i64, ptr %".16", i64 %"axis.1"
-  store i64 %".208", ptr %".209"
-  %".211" = add nsw i64 %"axis.1", 1
+  %".197" = load i64, ptr %".14"
+  %".198" = add i64 %".197", 1
+  store i64 %".198", ptr %".14"
+  %".200" = getelementptr inbounds i64, ptr %".8", i64 %".197"
+  %".201" = load i64, ptr %".200"
+  %".202" = icmp sge i64 %".201", 0
+  %".203" = xor i64 %".201", -1
+  %".204" = select  i1 %".202", i64 0, i64 %".203"
+  %".205" = getelementptr inbounds i64, ptr %".28", i64 %".204"
+  %".206" = load i64, ptr %".205"
+  %".207" = select  i1 %".202", i64 %".201", i64 %".206"
+  %".208" = getelementptr inbounds i64, ptr %".15", i64 %"axis.1"
+  store i64 %".207", ptr %".208"
+  %".210" = add nsw i64 %"axis.1", 1
   br label %"axis.head.1"
 axis.done.1:
-  %".213" = trunc i64 %".194" to i32
-  %".214" = trunc i64 %".184" to i32
-  %".215" = call ptr @"tg_PyArray_New"(ptr %".171", i32 %".213", ptr %".16", i32 %".214", ptr null, ptr null, i32 0, i32 0, ptr null)
-  %".216" = ptrtoint ptr %".215" to i64
-  %".217" = icmp eq i64 %".216", 0
-  br i1 %".217", label %"axis.done.1.if", label %"axis.done.1.endif", !prof !0
+  %".212" = trunc i64 %".193" to i32
+  %".213" = trunc i64 %".183" to i32
+  %".214" = call ptr @"tg_PyArray_New"(ptr %".170", i32 %".212", ptr %".15", i32 %".213", ptr null, ptr null, i32 0, i32 0, ptr null)
+  %".215" = ptrtoint ptr %".214" to i64
+  %".216" = icmp eq i64 %".215", 0
+  br i1 %".216", label %"axis.done.1.if", label %"axis.done.1.endif", !prof !0
 axis.done.1.if:
   br label %"made.head"
 axis.done.1.endif:
-  %".228" = getelementptr inbounds ptr, ptr %".25", i64 %"i.3"
-  store ptr %".215", ptr %".228"
-  %".230" = getelementptr inbounds i8, ptr %".215", i64 16
-  %".231" = load ptr, ptr %".230"
-  %".232" = add i64 %".10", %"i.3"
-  %".233" = getelementptr inbounds ptr, ptr %".24", i64 %".232"
-  store ptr %".231", ptr %".233"
-  %".235" = add nsw i64 %"i.3", 1
+  %".227" = getelementptr inbounds ptr, ptr %".24", i64 %"i.3"
+  store ptr %".214", ptr %".227"
+  %".229" = getelementptr inbounds i8, ptr %".214", i64 16
+  %".230" = load ptr, ptr %".229"
+  %".231" = add i64 %".9", %"i.3"
+  %".232" = getelementptr inbounds ptr, ptr %".23", i64 %".231"
+  store ptr %".230", ptr %".232"
+  %".234" = add nsw i64 %"i.3", 1
   br label %"i.head.3"
 made.head:
-  %"made" = phi  i64 [0, %"axis.done.1.if"], [%".225", %"made.body"]
-  %".220" = icmp slt i64 %"made", %"i.3"
-  br i1 %".220", label %"made.body", label %"made.done"
+  %"made" = phi  i64 [0, %"axis.done.1.if"], [%".224", %"made.body"]
+  %".219" = icmp slt i64 %"made", %"i.3"
+  br i1 %".219", label %"made.body", label %"made.done"
 made.body:
-  %".222" = getelementptr inbounds ptr, ptr %".25", i64 %"made"
-  %".223" = load ptr, ptr %".222"
-  call void @"Py_DecRef"(ptr %".223")
-  %".225" = add nsw i64 %"made", 1
+  %".221" = getelementptr inbounds ptr, ptr %".24", i64 %"made"
+  %".222" = load ptr, ptr %".221"
+  call void @"Py_DecRef"(ptr %".222")
+  %".224" = add nsw i64 %"made", 1
   br label %"made.head"
 made.done:
   ret ptr null
 i.done.3.if:
-  %".244" = call ptr @"PyEval_SaveThread"()
-  %".245" = ptrtoint ptr %".238" to i64
-  %".246" = inttoptr i64 %".245" to i64 (ptr, ptr, ptr, ptr)*
-  %".247" = call i64 %".246"(ptr %".24", ptr %".29", ptr %".6", ptr %".17")
-  store i64 %".247", ptr %".239"
-  call void @"PyEval_RestoreThread"(ptr %".244")
+  %".243" = call ptr @"PyEval_SaveThread"()
+  %".244" = ptrtoint ptr %".237" to i64
+  %".245" = inttoptr i64 %".244" to i64 (ptr, ptr, ptr, ptr)*
+  %".246" = call i64 %".245"(ptr %".23", ptr %".28", ptr %".6", ptr %".16")
+  store i64 %".246", ptr %".238"
+  call void @"PyEval_RestoreThread"(ptr %".243")
   br label %"i.done.3.endif"
 i.done.3.else:
-  %".251" = ptrtoint ptr %".238" to i64
-  %".252" = inttoptr i64 %".251" to i64 (ptr, ptr, ptr, ptr)*
-  %".253" = call i64 %".252"(ptr %".24", ptr %".29", ptr %".6", ptr %".17")
-  store i64 %".253", ptr %".239"
+  %".250" = ptrtoint ptr %".237" to i64
+  %".251" = inttoptr i64 %".250" to i64 (ptr, ptr, ptr, ptr)*
+  %".252" = call i64 %".251"(ptr %".23", ptr %".28", ptr %".6", ptr %".16")
+  store i64 %".252", ptr %".238"
   br label %"i.done.3.endif"
 i.done.3.endif:
-  %".256" = load i64, ptr %".239"
-  %".257" = icmp eq i64 %".256", 0
-  br i1 %".257", label %"succeeded", label %"failed"
+  %".255" = load i64, ptr %".238"
+  %".256" = icmp eq i64 %".255", 0
+  br i1 %".256", label %"succeeded", label %"failed"
 failed:
   br label %"i.head.5"
 succeeded:
-  store i64 %".169", ptr %".15"
-  %".260" = call ptr @"PyTuple_New"(i64 %".12")
-  %".261" = ptrtoint ptr %".260" to i64
-  %".262" = icmp eq i64 %".261", 0
-  br i1 %".262", label %"succeeded.if", label %"succeeded.endif", !prof !0
+  store i64 %".168", ptr %".14"
+  %".259" = call ptr @"PyTuple_New"(i64 %".11")
+  %".260" = ptrtoint ptr %".259" to i64
+  %".261" = icmp eq i64 %".260", 0
+  br i1 %".261", label %"succeeded.if", label %"succeeded.endif", !prof !0
 succeeded.if:
   br label %"made.head.1"
 succeeded.endif:
   br label %"i.head.4"
 made.head.1:
-  %"made.1" = phi  i64 [0, %"succeeded.if"], [%".270", %"made.body.1"]
-  %".265" = icmp slt i64 %"made.1", %".12"
-  br i1 %".265", label %"made.body.1", label %"made.done.1"
+  %"made.1" = phi  i64 [0, %"succeeded.if"], [%".269", %"made.body.1"]
+  %".264" = icmp slt i64 %"made.1", %".11"
+  br i1 %".264", label %"made.body.1", label %"made.done.1"
 made.body.1:
-  %".267" = getelementptr inbounds ptr, ptr %".25", i64 %"made.1"
-  %".268" = load ptr, ptr %".267"
-  call void @"Py_DecRef"(ptr %".268")
-  %".270" = add nsw i64 %"made.1", 1
+  %".266" = getelementptr inbounds ptr, ptr %".24", i64 %"made.1"
+  %".267" = load ptr, ptr %".266"
+  call void @"Py_DecRef"(ptr %".267")
+  %".269" = add nsw i64 %"made.1", 1
   br label %"made.head.1"
 made.done.1:
-  ret ptr %".260"
+  ret ptr %".259"
 i.head.4:
-  %"i.4" = phi  i64 [0, %"succeeded.endif"], [%".329", %"axis.done.2.endif"]
-  %".274" = icmp slt i64 %"i.4", %".12"
-  br i1 %".274", label %"i.body.4", label %"i.done.4"
+  %"i.4" = phi  i64 [0, %"succeeded.endif"], [%".328", %"axis.done.2.endif"]
+  %".273" = icmp slt i64 %"i.4", %".11"
+  br i1 %".273", label %"i.body.4", label %"i.done.4"
 i.body.4:
-  %".276" = load i64, ptr %".15"
-  %".277" = add i64 %".276", 1
-  store i64 %".277", ptr %".15"
-  %".279" = getelementptr inbounds i64, ptr %".8", i64 %".276"
-  %".280" = load i64, ptr %".279"
-  %".281" = load i64, ptr %".15"
-  %".282" = add i64 %".281", 1
-  store i64 %".282", ptr %".15"
-  %".284" = getelementptr inbounds i64, ptr %".8", i64 %".281"
-  %".285" = load i64, ptr %".284"
-  %".286" = load i64, ptr %".15"
-  %".287" = add i64 %".286", 1
-  store i64 %".287", ptr %".15"
-  %".289" = getelementptr inbounds i64, ptr %".8", i64 %".286"
-  %".290" = load i64, ptr %".289"
-  %".291" = load i64, ptr %".15"
-  %".292" = add i64 %".291", 1
-  store i64 %".292", ptr %".15"
-  %".294" = getelementptr inbounds i64, ptr %".8", i64 %".291"
-  %".295" = load i64, ptr %".294"
-  store i64 %".290", ptr %".18"
+  %".275" = load i64, ptr %".14"
+  %".276" = add i64 %".275", 1
+  store i64 %".276", ptr %".14"
+  %".278" = getelementptr inbounds i64, ptr %".8", i64 %".275"
+  %".279" = load i64, ptr %".278"
+  %".280" = load i64, ptr %".14"
+  %".281" = add i64 %".280", 1
+  store i64 %".281", ptr %".14"
+  %".283" = getelementptr inbounds i64, ptr %".8", i64 %".280"
+  %".284" = load i64, ptr %".283"
+  %".285" = load i64, ptr %".14"
+  %".286" = add i64 %".285", 1
+  store i64 %".286", ptr %".14"
+  %".288" = getelementptr inbounds i64, ptr %".8", i64 %".285"
+  %".289" = load i64, ptr %".288"
+  %".290" = load i64, ptr %".14"
+  %".291" = add i64 %".290", 1
+  store i64 %".291", ptr %".14"
+  %".293" = getelementptr inbounds i64, ptr %".8", i64 %".290"
+  %".294" = load i64, ptr %".293"
+  store i64 %".289", ptr %".17"
   br label %"axis.head.2"
 i.done.4:
-  ret ptr %".260"
+  ret ptr %".259"
 axis.head.2:
-  %"axis.2" = phi  i64 [0, %"i.body.4"], [%".314", %"axis.body.2"]
-  %".298" = icmp slt i64 %"axis.2", %".295"
-  br i1 %".298", label %"axis.body.2", label %"axis.done.2"
+  %"axis.2" = phi  i64 [0, %"i.body.4"], [%".313", %"axis.body.2"]
+  %".297" = icmp slt i64 %"axis.2", %".294"
+  br i1 %".297", label %"axis.body.2", label %"axis.done.2"
 axis.body.2:
-  %".300" = load i64, ptr %".18"
-  %".301" = load i64, ptr %".15"
-  %".302" = add i64 %".301", 1
-  store i64 %".302", ptr %".15"
-  %".304" = getelementptr inbounds i64, ptr %".8", i64 %".301"
-  %".305" = load i64, ptr %".304"
-  %".306" = icmp sge i64 %".305", 0
-  %".307" = xor i64 %".305", -1
-  %".308" = select  i1 %".306", i64 0, i64 %".307"
-  %".309" = getelementptr inbounds i64, ptr %".29", i64 %".308"
-  %".310" = load i64, ptr %".309"
-  %".311" = select  i1 %".306", i64 %".305", i64 %".310"
-  %".312" = mul i64 %".300", %".311"
-  store i64 %".312", ptr %".18"
-  %".314" = add nsw i64 %"axis.2", 1
+  %".299" = load i64, ptr %".17"
+  %".300" = load i64, ptr %".14"
+  %".301" = add i64 %".300", 1
+  store i64 %".301", ptr %".14"
+  %".303" = getelementptr inbounds i64, ptr %".8", i64 %".300"
+  %".304" = load i64, ptr %".303"
+  %".305" = icmp sge i64 %".304", 0
+  %".306" = xor i64 %".304", -1
+  %".307" = select  i1 %".305", i64 0, i64 %".306"
+  %".308" = getelementptr inbounds i64, ptr %".28", i64 %".307"
+  %".309" = load i64, ptr %".308"
+  %".310" = select  i1 %".305", i64 %".304", i64 %".309"
+  %".311" = mul i64 %".299", %".310"
+  store i64 %".311", ptr %".17"
+  %".313" = add nsw i64 %"axis.2", 1
   br label %"axis.head.2"
 axis.done.2:
-  %".316" = icmp sge i64 %".280", 0
-  br i1 %".316", label %"axis.done.2.if", label %"axis.done.2.endif"
+  %".315" = icmp sge i64 %".279", 0
+  br i1 %".315", label %"axis.done.2.if", label %"axis.done.2.endif"
 axis.done.2.if:
-  %".318" = add i64 %".10", %"i.4"
-  %".319" = getelementptr inbounds ptr, ptr %".24", i64 %".318"
-  %".320" = load ptr, ptr %".319"
-  %".321" = getelementptr inbounds ptr, ptr %".24", i64 %".280"
-  %".322" = load ptr, ptr %".321"
-  %".323" = load i64, ptr %".18"
-  %".324" = call ptr @"memcpy"(ptr %".320", ptr %".322", i64 %".323")
+  %".317" = add i64 %".9", %"i.4"
+  %".318" = getelementptr inbounds ptr, ptr %".23", i64 %".317"
+  %".319" = load ptr, ptr %".318"
+  %".320" = getelementptr inbounds ptr, ptr %".23", i64 %".279"
+  %".321" = load ptr, ptr %".320"
+  %".322" = load i64, ptr %".17"
+  %".323" = call ptr @"memcpy"(ptr %".319", ptr %".321", i64 %".322")
   br label %"axis.done.2.endif"
 axis.done.2.endif:
-  %".326" = getelementptr inbounds ptr, ptr %".25", i64 %"i.4"
-  %".327" = load ptr, ptr %".326"
-  %".328" = call i32 @"PyTuple_SetItem"(ptr %".260", i64 %"i.4", ptr %".327")
-  %".329" = add nsw i64 %"i.4", 1
+  %".325" = getelementptr inbounds ptr, ptr %".24", i64 %"i.4"
+  %".326" = load ptr, ptr %".325"
+  %".327" = call i32 @"PyTuple_SetItem"(ptr %".259", i64 %"i.4", ptr %".326")
+  %".328" = add nsw i64 %"i.4", 1
   br label %"i.head.4"
 i.head.5:
-  %"i.5" = phi  i64 [0, %"failed"], [%".338", %"i.body.5"]
-  %".333" = icmp slt i64 %"i.5", %".12"
-  br i1 %".333", label %"i.body.5", label %"i.done.5"
+  %"i.5" = phi  i64 [0, %"failed"], [%".337", %"i.body.5"]
+  %".332" = icmp slt i64 %"i.5", %".11"
+  br i1 %".332", label %"i.body.5", label %"i.done.5"
 i.body.5:
-  %".335" = getelementptr inbounds ptr, ptr %".25", i64 %"i.5"
-  %".336" = load ptr, ptr %".335"
-  call void @"Py_DecRef"(ptr %".336")
-  %".338" = add nsw i64 %"i.5", 1
+  %".334" = getelementptr inbounds ptr, ptr %".24", i64 %"i.5"
+  %".335" = load ptr, ptr %".334"
+  call void @"Py_DecRef"(ptr %".335")
+  %".337" = add nsw i64 %"i.5", 1
   br label %"i.head.5"
 i.done.5:
-  %".340" = getelementptr inbounds i64, ptr %".17", i64 0
-  store i64 %".256", ptr %".340"
-  %".342" = call ptr @"PyLong_FromVoidPtr"(ptr %".17")
-  %".343" = getelementptr inbounds ptr, ptr %".6", i64 5
-  %".344" = load ptr, ptr %".343"
-  %".345" = call ptr @"PyObject_CallOneArg"(ptr %".344", ptr %".342")
-  call void @"Py_DecRef"(ptr %".342")
-  ret ptr %".345"
+  store i64 %".255", ptr %".16"
+  %".340" = call ptr @"PyLong_FromVoidPtr"(ptr %".16")
+  %".341" = getelementptr inbounds ptr, ptr %".6", i64 5
+  %".342" = load ptr, ptr %".341"
+  %".343" = call ptr @"PyObject_CallOneArg"(ptr %".342", ptr %".340")
+  call void @"Py_DecRef"(ptr %".340")
+  ret ptr %".343"
 }
 
 declare ptr @"tg_PyArray_New"(ptr %".1", i32 %".2", ptr %".3", i32 %".4", ptr %".5", ptr %".6", i32 %".7", i32 %".8", ptr %".9")
@@ -576,22 +574,21 @@ define void @"release"(ptr %".1", ptr %".2")
 define internal void @"parallel_task"(ptr %".1", ptr %".2", ptr %".3", ptr %".4")
 {
 .6:
-  %".7" = getelementptr inbounds ptr, ptr %".4", i64 0
-  %".8" = load ptr, ptr %".7"
-  %".9" = getelementptr inbounds ptr, ptr %".4", i64 1
-  %".10" = load ptr, ptr %".9"
-  %".11" = getelementptr inbounds i64, ptr %".4", i64 2
-  %".12" = load i64, ptr %".11"
+  %".7" = load ptr, ptr %".4"
+  %".8" = getelementptr inbounds ptr, ptr %".4", i64 1
+  %".9" = load ptr, ptr %".8"
+  %".10" = getelementptr inbounds i64, ptr %".4", i64 2
+  %".11" = load i64, ptr %".10"
   br label %"head"
 head:
-  %".14" = getelementptr inbounds i64, ptr %".4", i64 3
-  %".15" = atomicrmw add ptr %".14", i64 1 acq_rel
-  %".16" = icmp slt i64 %".15", %".12"
-  br i1 %".16", label %"body", label %"done"
+  %".13" = getelementptr inbounds i64, ptr %".4", i64 3
+  %".14" = atomicrmw add ptr %".13", i64 1 acq_rel
+  %".15" = icmp slt i64 %".14", %".11"
+  br i1 %".15", label %"body", label %"done"
 body:
-  %".18" = ptrtoint ptr %".8" to i64
-  %".19" = inttoptr i64 %".18" to void (ptr, i64)*
-  call void %".19"(ptr %".10", i64 %".15")
+  %".17" = ptrtoint ptr %".7" to i64
+  %".18" = inttoptr i64 %".17" to void (ptr, i64)*
+  call void %".18"(ptr %".9", i64 %".14")
   br label %"head"
 done:
   ret void
@@ -604,61 +601,58 @@ define void @"parallel"(ptr %".1", ptr %".2", ptr %".3", i64 %".4")
   %".8" = alloca i64
   %".9" = alloca i64
   %".10" = alloca i64
-  %".11" = getelementptr inbounds ptr, ptr %".7", i64 0
-  store ptr %".2", ptr %".11"
-  %".13" = getelementptr inbounds ptr, ptr %".7", i64 1
-  store ptr %".3", ptr %".13"
-  %".15" = getelementptr inbounds i64, ptr %".7", i64 2
-  store i64 %".4", ptr %".15"
-  %".17" = getelementptr inbounds i64, ptr %".7", i64 3
-  store i64 0, ptr %".17"
-  %".19" = getelementptr inbounds ptr, ptr %".1", i64 0
-  %".20" = load ptr, ptr %".19"
-  %".21" = getelementptr inbounds i64, ptr %".20", i64 2
-  %".22" = load i64, ptr %".21"
-  %".23" = icmp eq i64 %".22", 0
-  br i1 %".23", label %".6.if", label %".6.endif", !prof !0
+  store ptr %".2", ptr %".7"
+  %".12" = getelementptr inbounds ptr, ptr %".7", i64 1
+  store ptr %".3", ptr %".12"
+  %".14" = getelementptr inbounds i64, ptr %".7", i64 2
+  store i64 %".4", ptr %".14"
+  %".16" = getelementptr inbounds i64, ptr %".7", i64 3
+  store i64 0, ptr %".16"
+  %".18" = load ptr, ptr %".1"
+  %".19" = getelementptr inbounds i64, ptr %".18", i64 2
+  %".20" = load i64, ptr %".19"
+  %".21" = icmp eq i64 %".20", 0
+  br i1 %".21", label %".6.if", label %".6.endif", !prof !0
 serial:
   call void @"parallel_task"(ptr %".9", ptr %".8", ptr %".10", ptr %".7")
   ret void
 .6.if:
-  %".25" = getelementptr inbounds ptr, ptr %".20", i64 3
-  %".26" = load ptr, ptr %".25"
-  %".27" = ptrtoint ptr %".26" to i64
-  %".28" = inttoptr i64 %".27" to void ()*
-  call void %".28"()
+  %".23" = getelementptr inbounds ptr, ptr %".18", i64 3
+  %".24" = load ptr, ptr %".23"
+  %".25" = ptrtoint ptr %".24" to i64
+  %".26" = inttoptr i64 %".25" to void ()*
+  call void %".26"()
   br label %".6.endif"
 .6.endif:
-  %".31" = getelementptr inbounds i64, ptr %".20", i64 2
-  %".32" = load i64, ptr %".31"
-  %".33" = icmp eq i64 %".32", 1
-  %".34" = xor i1 %".33", -1
-  br i1 %".34", label %".6.endif.if", label %".6.endif.endif", !prof !0
+  %".29" = getelementptr inbounds i64, ptr %".18", i64 2
+  %".30" = load i64, ptr %".29"
+  %".31" = icmp eq i64 %".30", 1
+  %".32" = xor i1 %".31", -1
+  br i1 %".32", label %".6.endif.if", label %".6.endif.endif", !prof !0
 .6.endif.if:
   br label %"serial"
 .6.endif.endif:
-  %".37" = getelementptr inbounds ptr, ptr %".20", i64 1
-  %".38" = load ptr, ptr %".37"
-  %".39" = ptrtoint ptr %".38" to i64
-  %".40" = inttoptr i64 %".39" to i32 ()*
-  %".41" = call i32 %".40"()
-  %".42" = sext i32 %".41" to i64
-  %".43" = icmp sle i64 %".42", 1
-  br i1 %".43", label %".6.endif.endif.if", label %".6.endif.endif.endif"
+  %".35" = getelementptr inbounds ptr, ptr %".18", i64 1
+  %".36" = load ptr, ptr %".35"
+  %".37" = ptrtoint ptr %".36" to i64
+  %".38" = inttoptr i64 %".37" to i32 ()*
+  %".39" = call i32 %".38"()
+  %".40" = sext i32 %".39" to i64
+  %".41" = icmp sle i64 %".40", 1
+  br i1 %".41", label %".6.endif.endif.if", label %".6.endif.endif.endif"
 .6.endif.endif.if:
   br label %"serial"
 .6.endif.endif.endif:
-  %".46" = icmp slt i64 %".42", %".4"
-  %".47" = select  i1 %".46", i64 %".42", i64 %".4"
-  store i64 %".47", ptr %".8"
+  %".44" = icmp slt i64 %".40", %".4"
+  %".45" = select  i1 %".44", i64 %".40", i64 %".4"
+  store i64 %".45", ptr %".8"
   store ptr %".7", ptr %".9"
   store i64 0, ptr %".10"
-  %".51" = getelementptr inbounds ptr, ptr %".20", i64 0
-  %".52" = load ptr, ptr %".51"
-  %".53" = trunc i64 %".42" to i32
-  %".54" = ptrtoint ptr %".52" to i64
-  %".55" = inttoptr i64 %".54" to void (void (ptr, ptr, ptr, ptr)*, ptr, ptr, ptr, ptr, i64, i64, i32)*
-  call void %".55"(void (ptr, ptr, ptr, ptr)* @"parallel_task", ptr %".9", ptr %".8", ptr %".10", ptr %".7", i64 1, i64 1, i32 %".53")
+  %".49" = load ptr, ptr %".18"
+  %".50" = trunc i64 %".40" to i32
+  %".51" = ptrtoint ptr %".49" to i64
+  %".52" = inttoptr i64 %".51" to void (void (ptr, ptr, ptr, ptr)*, ptr, ptr, ptr, ptr, i64, i64, i32)*
+  call void %".52"(void (ptr, ptr, ptr, ptr)* @"parallel_task", ptr %".9", ptr %".8", ptr %".10", ptr %".7", i64 1, i64 1, i32 %".50")
   ret void
 }
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import importlib
 from collections.abc import Callable
 
 from tracegrad.ir.graph import Graph, Node
@@ -16,6 +17,20 @@ def everywhere(function: Callable[[Graph], Graph]) -> Callable[[Graph], Graph]:
     def run(graph: Graph) -> Graph:
         return function(in_bodies(graph, run))
 
+    return run
+
+
+def with_loops(name: str) -> Callable[[Graph], Graph]:
+    """The pass of that name, in the module of that name, which has something to do where there are loops or branches.
+    The first graph with one imports it."""
+
+    def run(graph: Graph) -> Graph:
+        if not any(node.bodies for node in graph.nodes):
+            return graph
+        made: Graph = getattr(importlib.import_module(f"tracegrad.passes.{name}"), name)(graph)
+        return made
+
+    run.__name__ = name
     return run
 
 

@@ -12,14 +12,11 @@ from typing import TypeAlias
 from tracegrad.ir.graph import Graph
 from tracegrad.ir.text import print_graph
 from tracegrad.ir.verify import verify
-from tracegrad.passes.bodies import everywhere
+from tracegrad.passes.bodies import everywhere, with_loops
 from tracegrad.passes.cse import cse
 from tracegrad.passes.dce import dce
 from tracegrad.passes.fold import fold
-from tracegrad.passes.increments import increments
-from tracegrad.passes.loop_sums import loop_sums
 from tracegrad.passes.simplify import simplify
-from tracegrad.passes.specialise import specialise
 from tracegrad.trace.custom import inline_calls
 
 Pass: TypeAlias = Callable[[Graph], Graph]
@@ -30,10 +27,10 @@ PIPELINE: tuple[Pass, ...] = (
     everywhere(cse),
     everywhere(fold),
     everywhere(simplify),
-    specialise,
+    with_loops("specialise"),
     everywhere(cse),
-    loop_sums,
-    increments,
+    with_loops("loop_sums"),
+    with_loops("increments"),
     everywhere(simplify),
     everywhere(cse),
     dce,

@@ -11,7 +11,7 @@ work:       what a loop computes from invariants alone is computed once, before 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
 import numpy as np
@@ -25,6 +25,7 @@ from tracegrad.ops.loops.scan import body_parts, parts
 from tracegrad.ops.shape import BroadcastTo, Reshape
 from tracegrad.passes.fold import LIMIT
 from tracegrad.passes.purity import is_pure
+from tracegrad.records import record
 
 _VIEWS = (lowering.IndexMap, lowering.Reshape)
 _SAFE = (lowering.Elementwise, lowering.Reduction, lowering.Library)
@@ -175,7 +176,7 @@ def _element_of(source: Var, element: Var) -> tuple[Var, list[Node]] | None:
 # ---- constants ----------------------------------------------------------------------------------------------------
 
 
-@dataclass
+@record(frozen=False)
 class _Sunk:
     """A body that loses the inputs in `gone`; `prelude` defines what they were."""
 

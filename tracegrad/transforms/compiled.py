@@ -211,6 +211,9 @@ class CompiledFunction:
 
     def _new(self, call: Call, key: tuple[Any, ...], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """Record and compile for a call that nothing serves: for other sizes too, or for those it has."""
+        from tracegrad.emit.runtime import load_beside
+
+        load_beside()
         family, shapes = self.families[key], call.shapes()
         pattern = family.pattern(shapes)
         if len(self.entries.get((key, pattern), ())) >= MAX_PROGRAMS_PER_SIGNATURE:

@@ -11,7 +11,6 @@ only corrects f - f*f/2.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 
 from tracegrad.emit.vecmath import coefficients as C
 from tracegrad.emit.vecmath.registry import elementary
@@ -29,13 +28,14 @@ from tracegrad.emit.vecmath.scalar import (
     rounded,
     where,
 )
+from tracegrad.records import record
 
 LOG2E = 1.4426950408889634
 LN2 = 0.6931471805599453
 LN2_TAIL = 2.3190468138462996e-17  # log(2) - LN2
 
 
-@dataclass(frozen=True)
+@record
 class Constants:
     """What differs between the formats: log(2) in two parts with k*ln2_high exact, ranges, bit patterns."""
 

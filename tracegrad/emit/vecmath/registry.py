@@ -4,17 +4,17 @@ from __future__ import annotations
 
 import weakref
 from collections.abc import Callable
-from dataclasses import dataclass
 
 from llvmlite import ir
 
 from tracegrad.emit.vecmath.scalar import Real
 from tracegrad.emit.vecmath.variants import declare_variants, lanes_of, with_variants
+from tracegrad.records import record
 
 Body = Callable[..., Real]
 
 
-@dataclass(frozen=True)
+@record
 class Entry:
     """One elementary function.
 

@@ -9,12 +9,13 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from llvmlite import ir
 
+from tracegrad.records import record
 
-@dataclass(frozen=True)
+
+@record
 class Format:
     """An IEEE binary format: its LLVM types and the constants that bit tricks need."""
 
@@ -42,7 +43,7 @@ DOUBLE = Format(ir.DoubleType(), ir.IntType(64), 52, 1023)
 SINGLE = Format(ir.FloatType(), ir.IntType(32), 23, 127)
 
 
-@dataclass(frozen=True)
+@record
 class Flag:
     builder: ir.IRBuilder
     value: ir.Value
@@ -57,7 +58,7 @@ class Flag:
         return Flag(self.builder, self.builder.not_(self.value))
 
 
-@dataclass(frozen=True)
+@record
 class Bits:
     builder: ir.IRBuilder
     value: ir.Value
@@ -92,7 +93,7 @@ class Bits:
         return Real(self.builder, self.builder.bitcast(self.value, target.type))
 
 
-@dataclass(frozen=True)
+@record
 class Real:
     builder: ir.IRBuilder
     value: ir.Value
