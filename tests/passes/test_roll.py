@@ -406,7 +406,7 @@ def few(x: Any) -> Any:
     ("function", "args", "reason"),
     [
         (shrinking, [uniform(40)], "size of slice differ"),
-        (varied, [uniform(60)], ""),
+        (varied, [uniform(60)], "Python decides on values"),
         (few, [uniform(3)], ""),
     ],
 )

@@ -9,7 +9,8 @@ first; then they are nodes of the outer ones. Iterations that differ, first and 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections import Counter, defaultdict
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -36,6 +37,10 @@ LARGE_NODES = 400
 DEPTH = 6  # how deep loops are nested at most
 _VIEWS = (Reshape, Slice, Transpose, BroadcastTo, StopGradient)
 _UNREAD = (*_VIEWS, Constant, Weaken)  # what rolling leaves behind without readers
+_UNEVEN = (
+    "its iterations do not have the same operations, as where Python decides on values, or where loops in them have "
+    "different lengths"
+)
 
 
 @record
@@ -69,7 +74,23 @@ def roll(graph: Graph, columns: Columns | None = None) -> Rolled:
             break
         notes += found.notes
         graph = _join(_replaced(graph, listed, found.loops), elements)
-    return Rolled(graph, (*dict.fromkeys(notes), *failed.values()), elements)
+    return Rolled(graph, (*dict.fromkeys(notes), *(failed.values() or _left(graph))), elements)
+
+
+def _left(graph: Graph) -> Iterator[str]:
+    """A note on the line whose repetitions take the most of the nodes that are left."""
+    counts: dict[Location, Counter[Any]] = defaultdict(Counter)
+    for node in graph.nodes:
+        if node.op not in _UNREAD and node.location is not None:
+            counts[node.location][node.op] += 1
+    often = {where: min(of.values()) for where, of in counts.items() if min(of.values()) >= LEAST_COUNT}
+    if sum(counts[where].total() for where in often) < LEAST_NODES // 2:
+        return
+    where = max(often, key=lambda w: counts[w].total())
+    if counts[where].keys() == {Scan}:
+        yield f"not rolled: the loop around {where}: {often[where]} loops of different lengths, or otherwise different"
+    else:
+        yield f"not rolled: {where}, {often[where]} repetitions: {_UNEVEN}"
 
 
 class _Search:
