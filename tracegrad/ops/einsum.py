@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Iterable, Sequence
 from typing import Any
 
@@ -55,24 +56,32 @@ def _parse(operands: Sequence[Any]) -> tuple[list[Labels], Labels, list[Any]]:
         raise ArgumentError("np.einsum needs subscripts and operands", fix="write np.einsum('ij,j->i', A, x)")
     if isinstance(operands[0], str):
         arrays = [operand(x) for x in operands[1:]]
-        before, arrow, after = operands[0].replace(" ", "").partition("->")
-        terms = [_split(text) for text in before.split(",")]
-        result = _split(after) if arrow else None
-    else:
-        count = len(operands) // 2
-        arrays = [operand(x) for x in operands[: 2 * count : 2]]
-        terms = [_from_list(labels) for labels in operands[1 : 2 * count : 2]]
-        result = _from_list(operands[-1]) if len(operands) % 2 else None
-    if len(terms) != len(arrays):
-        raise ShapeError(f"the subscripts name {len(terms)} operands, {len(arrays)} were given")
-    labels = [_with_axes(term, x.ndim) for term, x in zip(terms, arrays, strict=True)]
+        return *_read(operands[0], tuple([x.ndim for x in arrays])), arrays
+    count = len(operands) // 2
+    arrays = [operand(x) for x in operands[: 2 * count : 2]]
+    terms = [_from_list(labels) for labels in operands[1 : 2 * count : 2]]
+    result = _from_list(operands[-1]) if len(operands) % 2 else None
+    return *_labels(terms, result, tuple([x.ndim for x in arrays])), arrays
+
+
+@functools.lru_cache(maxsize=1024)
+def _read(text: str, ndims: tuple[int, ...]) -> tuple[list[Labels], Labels]:
+    """The labels of operands of so many dimensions, and of the result."""
+    before, arrow, after = text.replace(" ", "").partition("->")
+    return _labels([_split(term) for term in before.split(",")], _split(after) if arrow else None, ndims)
+
+
+def _labels(terms: list[list[Any]], result: list[Any] | None, ndims: tuple[int, ...]) -> tuple[list[Labels], Labels]:
+    if len(terms) != len(ndims):
+        raise ShapeError(f"the subscripts name {len(terms)} operands, {len(ndims)} were given")
+    labels = [_with_axes(term, ndim) for term, ndim in zip(terms, ndims, strict=True)]
     width = max((-min((n for n in term if isinstance(n, int)), default=0) for term in labels), default=0)
     ellipsis = tuple(range(-width, 0))
     used = [label for term in labels for label in term]
     if result is None:
         once = sorted({n for n in used if isinstance(n, str) and used.count(n) == 1})
-        return labels, (*ellipsis, *once), arrays
-    return labels, _checked_result(result, ellipsis, used), arrays
+        return labels, (*ellipsis, *once)
+    return labels, _checked_result(result, ellipsis, used)
 
 
 def _checked_result(result: list[Any], ellipsis: Labels, used: list[Label]) -> Labels:
@@ -133,6 +142,8 @@ def _sizes(terms: list[Term]) -> dict[Label, DimLike]:
 def _simplified(x: Any, labels: Labels, sizes: dict[Label, DimLike]) -> Term:
     """Without broadcast axes and without repeated labels, whose diagonal is taken."""
     stretched = tuple(i for i, n in enumerate(labels) if x.shape[i] == 1 and sizes[n] != 1)
+    if not stretched and len(set(labels)) == len(labels):
+        return x, labels
     x, labels = squeeze(x, stretched), tuple(n for i, n in enumerate(labels) if i not in stretched)
     for label in sorted({n for n in labels if labels.count(n) > 1}, key=str):
         while labels.count(label) > 1:
@@ -150,6 +161,8 @@ def _ordered(labels: set[Label], result: Labels) -> Labels:
 
 def _cheapest_pair(terms: list[Labels], result: Labels, sizes: dict[Label, DimLike]) -> tuple[int, int]:
     """The two operands whose contraction takes the fewest multiplications; of equal ones the smallest result."""
+    if len(terms) == 2:
+        return 0, 1
 
     def extent(labels: Iterable[Label]) -> int:
         out = 1
