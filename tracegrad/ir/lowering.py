@@ -107,8 +107,8 @@ class Library:
 
 @record
 class Matrices:
-    """A kernel of the emitter on square matrices along the last two axes (float32 or float64); those of other dtypes are
-    calls back into `forward`. It may raise LinAlgError, so it stays where it is."""
+    """A kernel of the emitter on square matrices along the last two axes (float32 or float64); matrices of other dtypes
+    are calls back into `forward`. It may raise LinAlgError, so it stays where it is."""
 
     kernel: str
 

@@ -1,5 +1,5 @@
-"""Linear systems, inverses, determinants and the Cholesky factor. Values come from NumPy, in compiled programs too,
-but for small real matrices, which are loops there.
+"""Linear systems, inverses, determinants and the Cholesky factor. Values come from NumPy; compiled programs have loops
+for small real matrices and call LAPACK for larger ones.
 
 Derivatives: M. Giles, Collected matrix derivative results for forward and reverse mode algorithmic differentiation
 (2008); of the Cholesky factor: I. Murray, Differentiation of the Cholesky decomposition (2016).

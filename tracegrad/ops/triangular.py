@@ -1,4 +1,5 @@
-"""Triangular systems. Values come from SciPy (LAPACK's trtrs), in compiled programs too, but for small real matrices.
+"""Triangular systems. Values come from SciPy (LAPACK's trtrs); compiled programs have loops for small real matrices
+and call BLAS for larger ones.
 
 Derivatives: M. Giles, Collected matrix derivative results for forward and reverse mode algorithmic differentiation
 (2008), section 2.2.3, restricted to the triangle that is read.

@@ -53,7 +53,7 @@ def as_nest(node: Node) -> bool:
     if len(a) == 1 or len(b) == 1 or node.output.type.dtype not in (np.float32, np.float64):
         return True
     sizes = (a[-2], b[-1], a[-1])
-    if any(d == 1 for d in sizes[:2]):
+    if any(d == 1 for d in sizes):
         return True
     small = [isinstance(d, int) and d <= SMALL for d in sizes]
     work = product(sizes)
