@@ -165,7 +165,7 @@ def carrying_writes(
 def carry_out(trace: Trace, written: Sequence[Written], results: Sequence[Tensor], what: str) -> None:
     """Let what a loop or branch has written to be what it has become."""
     for each, result in zip(written, results, strict=True):
-        trace.memory.become(each.value, result, what)
+        trace.memory.become(each.value, result, what, 1)
 
 
 def lift_leaf(trace: Trace, leaf: Any, what: str) -> Var:
