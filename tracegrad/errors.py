@@ -93,7 +93,7 @@ class ArgumentError(TracegradError, TypeError):
 
 
 class OptionError(ArgumentError, ValueError):
-    """Options that contradict each other."""
+    """Options that contradict each other, or one that is out of range."""
 
 
 class LeavesTraceError(TracegradError, TypeError, RuntimeError):

@@ -73,6 +73,17 @@ def test_what_is_made_by_repeating_may_be_written(prepare):
     assert numbers(x.grad) == [2 + 6 + 2.0, 4 + 4.0, 6 + 6.0]
 
 
+def test_diagonals_are_views_to_write_to(prepare):
+    def scaled(x):
+        y = x[:, None] * x
+        y.diagonal().mul_(2)
+        return (y * y).sum()
+
+    x = leaf([1.0, 2.0])
+    prepare(scaled)(x).backward()  # 4 x⁴ + 2 x²y² + 4 y⁴
+    assert numbers(x.grad) == [16 + 4 * 4.0, 16 * 8 + 4 * 2.0]
+
+
 def test_retained_gradients_of_views_are_those_of_the_new_value(prepare):
     def by_the_base(x):
         y = x * 2
@@ -118,6 +129,56 @@ def test_detach_in_place_cuts_the_gradient(prepare):
 def test_detach_in_place_of_an_argument_of_a_compiled_function_is_refused():
     with pytest.raises(TypeError, match="detach_"):
         tg.jit(lambda x: x.detach_())(leaf([1.0]))
+
+
+# ---- modified unseen -------------------------------------------------------------------------------------------------
+
+
+def clamped_leaf(x):
+    with tg.no_grad():
+        x.clamp_(1.5, 2.5)
+    return (x**3).sum()
+
+
+def parts_of_a_value(x):
+    y = x * 1
+    with tg.no_grad():
+        y[:2].mul_(x[1])
+        y[1] = 7.0
+    return (y**3).sum()
+
+
+def through_detach(x):
+    y = x * 1
+    z = y + 1
+    y.detach()[1:].mul_(10)
+    return (y * z).sum()
+
+
+@pytest.mark.parametrize(
+    ("function", "value", "gradient"),
+    [
+        (clamped_leaf, 1.5**3 + 2.0**3 + 2.5**3, [3 * 1.5**2, 3 * 2.0**2, 3 * 2.5**2]),
+        (parts_of_a_value, 2.0**3 + 7.0**3 + 3.0**3, [3 * 2.0**2, 3 * 7.0**2, 3 * 3.0**2]),
+        (through_detach, 2.0 + 60.0 + 120.0, [3.0, 23.0, 34.0]),
+    ],
+)
+def test_what_is_modified_under_no_grad_keeps_its_history(prepare, function, value, gradient):
+    x = leaf([1.0, 2.0, 3.0])
+    result = prepare(function)(x)
+    assert float(result.detach()) == pytest.approx(value, rel=1e-14)
+    result.backward()
+    assert x.is_leaf
+    np.testing.assert_allclose(numbers(x.grad), gradient, rtol=1e-14)
+
+
+def test_derivatives_of_arrays_see_the_history_alone():
+    x = np.array([1.0, 2.0, 3.0])
+    np.testing.assert_allclose(tg.grad(parts_of_a_value)(x), [12.0, 147.0, 27.0], rtol=1e-14)
+    np.testing.assert_allclose(tg.jit(tg.grad(parts_of_a_value))(x), [12.0, 147.0, 27.0], rtol=1e-14)
+    np.testing.assert_allclose(np.diag(tg.hessian(parts_of_a_value)(x)), [12.0, 42.0, 18.0], rtol=1e-14)
+    value, tangent = tg.jvp(parts_of_a_value, (x,), (np.ones(3),))
+    np.testing.assert_allclose((value, tangent), (378.0, 186.0), rtol=1e-14)
 
 
 # ---- Functions -------------------------------------------------------------------------------------------------------

@@ -105,3 +105,11 @@ def test_a_node_runs_after_all_that_lead_to_it_where_some_have_several_outputs()
     z = y + b
     z.sum().backward()
     assert (runs, numbers(x.grad)) == ([[4.0]], [4.0])
+
+
+def test_inputs_of_backward_that_are_no_leaves_retain_their_gradient():
+    x = leaf([1.0, 2.0])
+    y = x * 2
+    y.retain_grad()
+    (y * 3).sum().backward(inputs=[y])
+    assert (x.grad, numbers(y.grad)) == (None, [3.0, 3.0])

@@ -295,3 +295,68 @@ def test_backward_hooks_fire_in_every_mode(how):
     assert len(seen) == 2
     assert (seen[1][0] is None) is (how != "grad")
     np.testing.assert_allclose(seen[1][1].item() if how != "step" else arriving.sum(), arriving.sum())
+
+
+# ---- hooks and further state of state_dict ---------------------------------------------------------------------------
+
+
+class WithState(nn.Module):
+    """A parameter, a buffer, and a count that is no Tensor."""
+
+    def __init__(self):
+        super().__init__()
+        self.w = nn.Parameter(tg.tensor([1.0, 2.0]))
+        self.register_buffer("b", tg.tensor([3.0]))
+        self.count = 0
+
+    def get_extra_state(self):
+        return self.count
+
+    def set_extra_state(self, state):
+        self.count = state
+
+
+def test_extra_state_travels_with_the_state_dict():
+    outer, other = nn.Sequential(WithState()), nn.Sequential(WithState())
+    outer[0].count = 5
+    state = outer.state_dict()
+    assert list(state) == ["0.w", "0.b", "0._extra_state"]
+    other.load_state_dict(state)
+    assert other[0].count == 5
+    del state["0._extra_state"]
+    with pytest.raises(RuntimeError, match=r"0\._extra_state"):
+        other.load_state_dict(state)
+
+
+def test_hooks_of_state_dict():
+    seen = []
+    outer = nn.Sequential(WithState())
+    inner = outer[0]
+    inner.register_state_dict_pre_hook(lambda module, prefix, keep_vars: seen.append((prefix, keep_vars)))
+    inner.register_state_dict_post_hook(lambda module, state, prefix, metadata: state.pop(prefix + "b"))
+    state = outer.state_dict()
+    assert (seen, list(state)) == ([("0.", False)], ["0.w", "0._extra_state"])
+    handle = inner.register_load_state_dict_pre_hook(lambda module, state, prefix, *rest: state.pop("old"))
+    inner.register_load_state_dict_post_hook(lambda module, keys: keys.missing_keys.remove("0.b"))
+    result = outer.load_state_dict({**state, "old": 1})
+    assert (result.missing_keys, result.unexpected_keys) == ([], [])
+    handle.remove()
+    with pytest.raises(RuntimeError, match=r"Unexpected key.*old"):
+        outer.load_state_dict({**state, "old": 1})
+
+
+def test_loading_by_assignment():
+    module = WithState()
+    values = {"w": tg.tensor([5.0, 6.0]), "b": tg.tensor([7.0]), "_extra_state": 1}
+    module.load_state_dict(values, assign=True)
+    assert isinstance(module.w, nn.Parameter) and module.w.requires_grad
+    assert module.w.tolist() == [5.0, 6.0]
+    assert module.b is values["b"]
+
+
+def test_parameters_and_buffers_by_path():
+    outer = nn.Sequential(WithState())
+    assert outer.get_parameter("0.w") is outer[0].w
+    assert outer.get_buffer("0.b") is outer[0].b
+    with pytest.raises(AttributeError, match="no parameter"):
+        outer.get_parameter("0.b")

@@ -71,7 +71,8 @@ def recorded(function: Callable[..., Any], arrays: list[np.ndarray], keep: Calla
 # What stands for a user's Function, loop or branch in a graph, and has no meaning without one.
 OF_USERS = (
     "tracegrad.ops.call", "tracegrad.ops.function_rules", "tracegrad.ops.hooked", "tracegrad.ops.host_call",
-    "tracegrad.ops.loops.", "tracegrad.ops.mapped", "tracegrad.ops.once", "tracegrad.transforms.",
+    "tracegrad.ops.loops.", "tracegrad.ops.mapped", "tracegrad.ops.once",
+    "tracegrad.ops.unrecorded", "tracegrad.transforms.",
 )  # fmt: skip
 
 

@@ -169,7 +169,7 @@ def test_checks_of_what_backward_returns():
     for backward, error, text in (
         (lambda ctx, g: g, RuntimeError, r"F1Backward returned an incorrect number of gradients \(expected 2, got 1\)"),
         (lambda ctx, g: (g, g), RuntimeError, "different than None at position 2"),
-        (lambda ctx, g: (2.0, None), TypeError, r"expected Variable or None \(got float\)"),
+        (lambda ctx, g: (2.0, None), RuntimeError, r"expected Variable or None \(got float\)"),
         (lambda ctx, g: (g[:2], None), RuntimeError, r"invalid gradient at index 0 - got \[2\] but expected .*\[3\]"),
     ):
         with pytest.raises(error, match=text):

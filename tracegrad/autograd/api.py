@@ -45,6 +45,9 @@ def backward(
     targets = checked_inputs(inputs)
     if not targets:
         raise AutogradError("`inputs` argument to `backward()` cannot be empty", fix="leave it out to reach all leaves")
+    for target in targets:
+        if target.grad_fn is not None and target.requires_grad:
+            target.retain_grad()
     wanted = Wanted([node for node, _ in roots], _edges(targets))
     run_backward(roots, seeds, keep, create_graph, wanted)
     former = state.grad_enabled
@@ -52,7 +55,7 @@ def backward(
     try:
         for i, target in enumerate(targets):
             g, wanted.found[i] = wanted.found[i], None
-            if g is not None:
+            if g is not None and target.grad_fn is None:
                 accumulate(target, g)
     finally:
         state.grad_enabled = former

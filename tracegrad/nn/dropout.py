@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import tracegrad.nn.functional as F
-from tracegrad.errors import ArgumentError
+from tracegrad.errors import OptionError
 from tracegrad.nn.module import Module
 
 
@@ -13,7 +13,7 @@ class _Dropout(Module):
     def __init__(self, p: float = 0.5, inplace: bool = False):
         super().__init__()
         if not 0 <= p <= 1:
-            raise ArgumentError(f"{type(self).__name__}: the probability p lies between 0 and 1, got {p}")
+            raise OptionError(f"{type(self).__name__}: the probability p lies between 0 and 1, got {p}")
         self.p, self.inplace = p, inplace
 
     def extra_repr(self) -> str:

@@ -12,13 +12,12 @@ import numpy as np
 from tracegrad.autograd.hooks import HookTable, RemovableHandle
 from tracegrad.errors import ModuleAttributeError, ModuleNameError, ModuleStateError, ModuleTypeError
 from tracegrad.nn.calling import call_module
-from tracegrad.nn.loading import IncompatibleKeys, load_one
+from tracegrad.nn.loading import IncompatibleKeys, StateHooks, collect_state, load_state
 from tracegrad.nn.parameter import Parameter
-from tracegrad.state import setting
 from tracegrad.tensor import Tensor
 
 
-class Module:
+class Module(StateHooks):
     """Derive from it, call `super().__init__()`, assign parameters and modules as attributes, write `forward`."""
 
     training: bool
@@ -35,6 +34,7 @@ class Module:
         for name in ("_forward_pre_hooks", "_forward_hooks", "_backward_pre_hooks", "_backward_hooks"):
             set_attribute(name, HookTable())
         set_attribute("_hook_options", {})
+        set_attribute("_state_hooks", {})
 
     def forward(self, *args: Any, **kwargs: Any) -> Any:
         raise NotImplementedError(
@@ -228,43 +228,37 @@ class Module:
             module = child
         return module
 
+    def get_parameter(self, target: str) -> Parameter:
+        """The parameter at a dotted path. Raises AttributeError."""
+        path, _, name = target.rpartition(".")
+        found = self.get_submodule(path)._parameters.get(name)
+        if found is None:
+            raise AttributeError(f"{type(self).__name__} has no parameter {target!r}")
+        return found
+
+    def get_buffer(self, target: str) -> Tensor:
+        """The buffer at a dotted path. Raises AttributeError."""
+        path, _, name = target.rpartition(".")
+        found = self.get_submodule(path)._buffers.get(name)
+        if found is None:
+            raise AttributeError(f"{type(self).__name__} has no buffer {target!r}")
+        return found
+
     # ---- state -----------------------------------------------------------------------------------------------------
 
     def state_dict(self, *, prefix: str = "", keep_vars: bool = False) -> dict[str, Any]:
         """Parameters and persistent buffers by dotted name; every alias of a shared one."""
-        found: dict[str, Any] = OrderedDict()
-        for path, module in self.named_modules(None, "", remove_duplicate=False):
-            start = f"{prefix}{path}." if path else prefix
-            for name, value in itertools.chain(module._parameters.items(), module._buffers.items()):
-                if value is not None and name not in module._non_persistent:
-                    found[start + name] = value if keep_vars else value.detach()
-        return found
+        return collect_state(self, OrderedDict(), prefix, keep_vars)
 
-    def load_state_dict(self, state_dict: Mapping[str, Any], strict: bool = True) -> IncompatibleKeys:
-        """Copy values into the parameters and buffers, which stay the same objects.
+    def load_state_dict(
+        self, state_dict: Mapping[str, Any], strict: bool = True, assign: bool = False
+    ) -> IncompatibleKeys:
+        """Copy values into the parameters and buffers, which stay the same objects unless `assign` puts the given in
+        their place.
 
         Raises ModuleStateError for wrong shapes, and with `strict` for missing or unexpected keys.
         """
-        if not isinstance(state_dict, Mapping):
-            raise ModuleTypeError(f"Expected state_dict to be dict-like, got {type(state_dict).__name__}")
-        own = self.state_dict(keep_vars=True)
-        missing = [k for k in own if k not in state_dict]
-        unexpected = [k for k in state_dict if k not in own]
-        faults = []
-        if strict and unexpected:
-            faults.append("Unexpected key(s) in state_dict: " + ", ".join(f'"{k}"' for k in unexpected) + ". ")
-        if strict and missing:
-            faults.insert(0, "Missing key(s) in state_dict: " + ", ".join(f'"{k}"' for k in missing) + ". ")
-        with setting(grad_enabled=False):
-            for key, target in own.items():
-                if key in state_dict:
-                    fault = load_one(key, target, state_dict[key])
-                    faults += [fault] if fault else []
-        if faults:
-            raise ModuleStateError(
-                f"Error(s) in loading state_dict for {type(self).__name__}:\n\t" + "\n\t".join(faults)
-            )
-        return IncompatibleKeys(missing, unexpected)
+        return load_state(self, state_dict, strict, assign)
 
     # ---- modes and conversions -------------------------------------------------------------------------------------
 

@@ -38,7 +38,10 @@ class Diagonal(Operation):
 
     @staticmethod
     def forward(x: np.ndarray, *, offset: int) -> np.ndarray:
-        return np.diagonal(x, offset, -2, -1)
+        diagonal = np.diagonal(x, offset, -2, -1)
+        if x.flags.writeable:
+            diagonal.flags.writeable = True  # NumPy only announces that; in PyTorch and in compiled code it is so
+        return diagonal
 
     @staticmethod
     def infer(x: Type, *, offset: int) -> Type:

@@ -22,6 +22,7 @@ from tracegrad.autograd.views import move_retained, overridden_view, replayed
 from tracegrad.errors import AutogradError, DTypeError, ShapeError, UnsupportedError
 from tracegrad.ir.dims import DimLike
 from tracegrad.ir.graph import Var
+from tracegrad.ir.types import Type
 from tracegrad.state import setting, state
 from tracegrad.tensor import Meta, Tensor
 from tracegrad.trace.leaf_gradients import Effect, GradientOf, Leaf, LeafGradients, Live, resolved
@@ -67,7 +68,6 @@ class Memory:
         self.met: list[tuple[Leaf, Tensor]] = []  # captured Tensors that are an argument or a .grad in this call
         self.gradients = LeafGradients(self)
         self.frozen: list[tuple[Leaf, np.ndarray]] = []
-        self.detached_write = False  # a Tensor that requires grad was modified under no_grad
         self._accumulators: list[AccumulateGrad] = []
 
     # ---- what comes from outside -----------------------------------------------------------------------------------
@@ -207,8 +207,8 @@ class Memory:
         self._store(target, result, what)
         return x
 
-    def become(self, x: Tensor, result: Tensor, what: str, count: int) -> None:
-        """Let a user's Function that modified `x` in place, `count` times inside, be what computed it."""
+    def become(self, x: Tensor, result: Tensor, what: str, count: int = 1) -> None:
+        """Let a user's Function or a loop that modified `x` in place, `count` times, be what computed it."""
 
         def computed(before: Tensor) -> Tensor:
             return result
@@ -237,14 +237,6 @@ class Memory:
                 "and it is being used in an in-place operation",
                 fix="write it as a new value (x = x + y), or modify a copy (x = x.copy())",
             )
-        if detached or not state.grad_enabled:
-            if base.requires_grad:
-                self.detached_write = True
-            elif self.trace.depends_on_differentiated(self.trace.lift(target)):
-                raise UnsupportedError(
-                    "a value that a gradient is wanted for is modified in place under no_grad or through detach()",
-                    fix="write it as a new value: y = tg.stop_gradient(...)",
-                )
 
     def _before(self, target: Tensor) -> Tensor:
         """The value and history of a Tensor, apart from what it will stand for."""
@@ -277,8 +269,12 @@ class Memory:
         meta = target._ensure_meta()
         base = meta.base
         new = self.trace.lift(result)
+        recorded = state.grad_enabled and meta.view_reason != "detached"
         if base is not None:
-            base._var = self._put(base._var, meta.replay, new)
+            changed = self._put(base._var, meta.replay, new)
+            base._var = changed if recorded else self._unrecorded(base._var, changed)
+        if not recorded and meta.view_reason != "detached":
+            new = self._unrecorded(target._var, new)
         target._var = new
         meta.version[0] += 1
         meta.view_version = meta.version[0]
@@ -293,6 +289,14 @@ class Memory:
             move_retained(target, former, former_position)
         else:
             rebase_history(target, result._grad_fn, result._output_nr)
+
+    def _unrecorded(self, former: Var, new: Var) -> Var:
+        """`new`, of which gradients see no more than that it was `former`."""
+        from tracegrad.ops.unrecorded import Unrecorded
+
+        if not (new.type.inexact and self.trace.depends_on_differentiated(former)):
+            return new
+        return self.trace.emit(Unrecorded, (former, new), (Type(new.type.dtype, new.type.shape),))[0]._var
 
     def _put(self, base: Var, replay: Any, value: Var) -> Var:
         """The base with the elements that a view sees replaced."""
@@ -319,6 +323,8 @@ class Memory:
         return self._writes("add", True)
 
     def _writes(self, kind: str, to_gradients: bool) -> list[Effect]:
+        from tracegrad.ops.stop import stop_gradient
+
         found = []
         for outside in self.by_standin.values():
             if outside.standin._var is outside.entry or isinstance(outside.leaf, GradientOf) is not to_gradients:
@@ -326,6 +332,8 @@ class Memory:
             self._check_writable(outside)
             count = outside.standin._version
             new = outside.standin
+            if not outside.checked and new._var.type.inexact:
+                new = stop_gradient(new)  # its history stays
             found.append(Effect(kind, outside.leaf, new._var, new, count, outside.checked))
         return found
 

@@ -10,7 +10,7 @@ import numpy as np
 
 from tracegrad.autograd.inplace import _check_history as check_history
 from tracegrad.autograd.inplace import rebase_history
-from tracegrad.autograd.node import BackwardNode, freed
+from tracegrad.autograd.node import BackwardNode, edge_of, freed
 from tracegrad.errors import ArgumentError, UnsupportedError
 from tracegrad.records import record
 from tracegrad.state import no_grad, state
@@ -178,8 +178,9 @@ def _copied(x: Any) -> Any:
     if not isinstance(x, Tensor):
         return np.array(x)
     out = Tensor._wrap(np.array(x._array))
-    if x.requires_grad:
-        out._requires_grad, out._grad_fn, out._output_nr = True, x._grad_fn, x._output_nr
+    edge = edge_of(x)
+    if edge is not None:
+        out._requires_grad, (out._grad_fn, out._output_nr) = True, edge
     return out
 
 
@@ -257,11 +258,6 @@ def collect(
     onward = any(e.kind == "write" and e.value is not None and e.value._grad_fn is not None for e in effects)
     linked = not ran_backward or onward or any(r.requires_grad and i not in spent for i, r in enumerate(results))
     plain = frozenset(i for i, r in enumerate(results) if ran_backward and not r.requires_grad)
-    if memory.detached_write and linked and (onward or any(r.requires_grad for r in results)):
-        raise UnsupportedError(
-            "a traced function modifies a Tensor that requires grad under no_grad, and returns a result with a history",
-            fix="return result.detach(), or modify the Tensor outside the traced function",
-        )
     flags = tuple(
         Captured(c, c._array, c.requires_grad, hooks_of(c))
         for c in trace.captured.values()

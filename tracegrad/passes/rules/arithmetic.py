@@ -216,6 +216,12 @@ def identity(r: Rewriter, node: Node) -> Var | None:
     return None if node.name == "conjugate" and x.type.dtype.kind == "c" else x
 
 
+@row("unrecorded", equation="unrecorded(x, v) = v")
+def value_of_unrecorded(r: Rewriter, node: Node) -> Var | None:
+    """Derivatives have been taken, so what they had to see matters no more."""
+    return node.inputs[1]
+
+
 # zero_multiply(g, p) is g * p, and zero where g is, whatever p is there. The sign of that zero is not promised, not by
 # the interpreter nor by compiled programs, so a plain product is as good wherever it cannot be NaN.
 
