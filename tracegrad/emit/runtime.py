@@ -38,14 +38,14 @@ def load() -> SimpleNamespace:
 
 
 def load_beside() -> None:
-    """Begin `load` in a thread: LLVM works without the GIL, so its part is done while a function is recorded. Whoever
-    calls `load` waits for it, and meets the error there is."""
+    """Begin `load` in a thread if it has to compile: LLVM works without the GIL, so that is done while a function is
+    recorded. Whoever calls `load` waits for it, and meets the error there is."""
 
     def quietly() -> None:
         with contextlib.suppress(Exception):
             load()
 
-    if not _load.cache_info().currsize and not _lock.locked():
+    if not _load.cache_info().currsize and not _lock.locked() and cache.read(cache.key("runtime")) is None:
         with contextlib.suppress(RuntimeError):  # the interpreter is ending, or there are no threads
             threading.Thread(target=quietly, name="tracegrad-runtime").start()
 
