@@ -303,3 +303,10 @@ def test_large_arrays_that_decide() -> None:
     for decided in (lambda x: x[first[0]] * 2, lambda x: x * float(large[0]), lambda x: x[first.argmax()]):
         assert Environment(decided).may_decide()
     assert not Environment(lambda x: np.sum(np.exp(large) * x[0])).may_decide()
+
+
+def test_another_array_is_named_by_its_shape() -> None:
+    holder = types.SimpleNamespace(k=np.ones(3))
+    environment = Environment(lambda x: x * holder.k)
+    holder.k = np.ones(4)
+    assert "'k' changed from an array of shape (3,) (pass it as an argument" in environment.changed()

@@ -76,10 +76,10 @@ class Environment:
         """What differs now, in words for `explain`."""
         for cell, value in self._cells:
             if not same(cell_value(cell), value):
-                return f"a closure variable changed from {value!r} to {cell_value(cell)!r}"
+                return f"a closure variable changed from {_shown(value)} to {_shown(cell_value(cell))}"
         for namespace, name, value in self._items:
             if not same(namespace.get(name, MISSING), value):
-                return f"{name!r} changed from {value!r} to {namespace.get(name, MISSING)!r}"
+                return f"{name!r} changed from {_shown(value)} to {_shown(namespace.get(name, MISSING))}"
         for owner, name, value in self._attributes:
             if not same(getattr(owner, name, MISSING), value):
                 return f"attribute {name!r} of {type(owner).__name__} changed"
@@ -128,6 +128,13 @@ def _decides(code: types.CodeType) -> bool:
     if any(b == _SUBSCRIPT and a in _VALUES for a, b in itertools.pairwise(operations)):  # x[a[0]], x[a.argmax()]
         return True
     return any(isinstance(c, types.CodeType) and _decides(c) for c in code.co_consts)
+
+
+def _shown(value: Any) -> str:
+    """A value as `explain` names it."""
+    if isinstance(value, np.ndarray):
+        return f"an array of shape {value.shape} (pass it as an argument if it is another one in each call)"
+    return "nothing" if value is MISSING else repr(value)
 
 
 def _has_bits(array: np.ndarray, kind: tuple[Any, ...], contents: bytes) -> bool:
