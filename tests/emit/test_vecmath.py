@@ -73,7 +73,7 @@ CASES = {
     "arcsin": Case(MP.asin, UNIT, 0.7, 0.7),
     "arccos": Case(MP.acos, UNIT, 0.7, 0.7),
     "arctan": Case(MP.atan, (((-3, 3),), (WIDE,), ((0.4, 0.45),), ((2.3, 2.5),)), 0.95, 0.95),
-    "arcsinh": Case(MP.asinh, (((-5, 5),), (WIDE,), ((-0.6, 0.6),)), 1.2, 1.2),
+    "arcsinh": Case(MP.asinh, (((-5, 5),), (WIDE,), ((-0.6, 0.6),)), 1.2, 1.3),
     "arccosh": Case(MP.acosh, (((1, 5),), (("+log2", 0, 1023.9),), ((1, 1.1),)), 0.95, 0.95),
     "arctanh": Case(MP.atanh, UNIT, 0.95, 0.95),
     "arctan2": Case(MP.atan2, PLANE, 1.3, 1.3),
