@@ -8,6 +8,7 @@ import pytest
 import tracegrad as tg
 from tests.autograd.functions import double, function, leaf, numbers
 from tracegrad.autograd.function import once_differentiable
+from tracegrad.errors import UnsupportedError
 
 # ---- what backward of a Function returns -----------------------------------------------------------------------------
 
@@ -75,6 +76,63 @@ def test_needs_input_grad_is_the_same_in_both_methods(prepare):
     f = function(forward, backward)
     prepare(lambda x, y: f.apply(x, 3, y).sum())(leaf([1.0]), tg.tensor([1.0])).backward()
     assert set(seen) == {(True, False, False)}
+
+
+def test_forward_runs_with_grad_mode_off_and_arguments_as_they_are(prepare):
+    """PyTorch's: inputs say that they require grad, what forward computes from them does not."""
+
+    def forward(ctx, x, y):
+        out = x * y
+        seen.append((tg.is_grad_enabled(), x.requires_grad, x.is_leaf, y.requires_grad, out.requires_grad))
+        with tg.enable_grad():
+            seen.append(tg.is_grad_enabled())
+            (slope,) = tg.autograd.grad((x * x).sum(), x)
+        ctx.save_for_backward(x, y)
+        return out + slope
+
+    def backward(ctx, g):
+        return g * ctx.saved_tensors[1], None
+
+    seen = []
+    x = leaf([2.0])
+    out = prepare(lambda x, y: function(forward, backward).apply(x * 1, y).sum())(x, tg.tensor([5.0]))
+    out.backward()
+    assert seen == [(False, True, False, False, False), True]
+    assert (float(out), numbers(x.grad)) == (14.0, [5.0])
+
+
+def test_backward_within_forward_is_never_lost():
+    """It adds to the leaf's .grad eagerly; compiled code says that it does not."""
+
+    def forward(ctx, x):
+        with tg.enable_grad():
+            (x * x).sum().backward(retain_graph=True)
+        return x * 2
+
+    f = function(forward, lambda ctx, g: g * 2)
+    x = leaf([3.0])
+    f.apply(x * 1)
+    assert numbers(x.grad) == [6.0]
+    for argument in (lambda x: x, lambda x: x * 1):
+        with pytest.raises(UnsupportedError, match="inside forward of a Function"):
+            tg.jit(lambda x, argument=argument: f.apply(argument(x)))(x)
+    assert numbers(x.grad) == [6.0]
+
+
+def test_an_output_that_was_saved_requires_grad():
+    def forward(ctx, x):
+        out = x * x
+        ctx.save_for_backward(out)
+        return out
+
+    def backward(ctx, g):
+        seen.append(ctx.saved_tensors[0].requires_grad)
+        return ctx.saved_tensors[0]
+
+    seen = []
+    x = leaf([3.0])
+    function(forward, backward).apply(x).backward()
+    assert (seen, numbers(x.grad), x.grad.requires_grad) == ([True], [9.0], False)
 
 
 def test_keyword_arguments_and_the_same_tensor_twice(prepare):

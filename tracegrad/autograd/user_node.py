@@ -102,8 +102,10 @@ class UserNode(FunctionContext, BackwardNode):
                 tensor = tensor.unpack()
             elif isinstance(tensor, Tensor) and tensor._version != version:
                 raise modified(self, tensor, version)
-            if edge is not None and state.grad_enabled:
-                tensor = linked(tensor, (self, edge) if isinstance(edge, int) else edge)
+            if isinstance(edge, int):  # an output, which is kept without its history
+                tensor = linked(tensor, (self, edge))
+            elif edge is not None and state.grad_enabled:
+                tensor = linked(tensor, edge)
             found.append(tensor)
         return tuple(found)
 

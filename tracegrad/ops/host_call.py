@@ -44,10 +44,15 @@ class HostContext(FunctionContext):
 
 
 class HostForward:
-    """Runs a user's forward on ndarrays. `arguments` has None in the places of the arrays, `positions` says which."""
+    """Runs a user's forward on ndarrays. `arguments` has None in the places of the arrays, `positions` says which, and
+    `needs` of which a gradient may be wanted."""
 
-    def __init__(self, function: Any, arguments: Sequence[Any], kwargs: Mapping[str, Any], positions: Sequence[int]):
+    def __init__(
+        self, function: Any, arguments: Sequence[Any], kwargs: Mapping[str, Any], positions: Sequence[int],
+        needs: tuple[bool, ...],
+    ):  # fmt: skip
         self.function, self.arguments, self.kwargs, self.positions = function, arguments, kwargs, positions
+        self.needs = needs  # as ctx tells; the Tensors forward is given have no history, so that np.asarray takes them
         self.output_types: tuple[Type, ...] = ()
         self.outputs: tuple[int | None, ...] = ()
         self.saved: tuple[Any, ...] = ()
@@ -65,7 +70,7 @@ class HostForward:
         arguments = list(self.arguments)
         for position, tensor in zip(self.positions, tensors, strict=True):
             arguments[position] = tensor
-        context = HostContext(tuple(i in self.positions for i in range(len(arguments))))
+        context = HostContext(self.needs)
         with setting(trace=None, grad_enabled=False, function_body=False):
             result = run_forward(self.function, context, tuple(arguments), self.kwargs)
         return context, tensors, result

@@ -37,6 +37,7 @@ from tracegrad.state import setting, state
 from tracegrad.tensor import Tensor
 from tracegrad.trace.columns import Columns
 from tracegrad.trace.examples import example, note_results
+from tracegrad.trace.leaf_gradients import backward_in_body
 from tracegrad.trace.tracer import Trace
 
 _INTERNAL = {
@@ -86,13 +87,21 @@ def _call(cls: Any, trace: Trace, arguments: tuple[Any, ...], kwargs: Mapping[st
     for a, tensor in zip(arguments, inner, strict=True):
         if isinstance(a, Tensor):
             body.memory.watch(a, a, tensor)
-    body.activity_known = trace.activity_known
-    needs = (isinstance(a, Tensor) and a.type.inexact and trace.needs_gradient(trace.lift(a)) for a in arguments)
-    context = TracedContext(cls.__name__, tuple(needs))
-    with setting(trace=body, grad_enabled=True, function_body=True):
-        result = run_forward(cls, context, inner, kwargs)
-        values = tuple(map(_as_output, result)) if isinstance(result, tuple) else (_as_output(result, alone=True),)
-        lifted = [body.lift(v) if isinstance(v, Tensor) else None for v in values]
+    body.activity_known, body.of_forward = trace.activity_known, True
+    needs = _needs(trace, arguments)
+    for a, tensor, needed in zip(arguments, inner, needs, strict=True):
+        if needed:
+            tensor._requires_grad, tensor._grad_fn, tensor._output_nr = True, a._grad_fn, a._output_nr
+    context = TracedContext(cls.__name__, needs)
+    try:
+        with setting(trace=body, grad_enabled=False, function_body=True):
+            result = run_forward(cls, context, inner, kwargs)
+            values = tuple(map(_as_output, result)) if isinstance(result, tuple) else (_as_output(result, alone=True),)
+            lifted = [body.lift(v) if isinstance(v, Tensor) else None for v in values]
+            if body.memory.gradients.effects():
+                raise backward_in_body()
+    finally:
+        body.memory.gradients.restore()
     dirty = _dirty_outputs(cls, body, context, inner, values)
     views = _returned_views(cls, context, arguments, inner, values)
     plain = {id(t) for t in context._non_differentiable}
@@ -124,6 +133,11 @@ def _call(cls: Any, trace: Trace, arguments: tuple[Any, ...], kwargs: Mapping[st
     _keep_versions(trace, results, sources, modified, saved)
     returned = tuple(modified.get(i, r) for i, r in enumerate(results))
     return _as_returned(trace, result, values, returned, stopped, modified)
+
+
+def _needs(trace: Trace, arguments: tuple[Any, ...]) -> tuple[bool, ...]:
+    """ctx.needs_input_grad: per argument whether its gradient may be wanted."""
+    return tuple(isinstance(a, Tensor) and a.type.inexact and trace.needs_gradient(trace.lift(a)) for a in arguments)
 
 
 def _dirty_outputs(
@@ -244,7 +258,11 @@ def _as_returned(
     for value in values:
         if isinstance(value, Tensor):
             position, (value, stop) = next(tensors)
-            if position not in modified and value.type.inexact and (stop or not state.grad_enabled):
+            if (
+                position not in modified
+                and value.type.inexact
+                and (stop or not (state.grad_enabled or trace.of_forward))
+            ):
                 value = _stopped(trace, value)
         returned.append(value)
     return tuple(returned) if isinstance(result, tuple) else returned[0]
@@ -258,7 +276,7 @@ def _host_call(cls: Any, trace: Trace, arguments: tuple[Any, ...], kwargs: Mappi
     """Run forward once, on the numbers of this run or examples of them, and record that it has to run in Python."""
     positions = [i for i, a in enumerate(arguments) if isinstance(a, Tensor)]
     static = tuple(None if isinstance(a, Tensor) else a for a in arguments)
-    forward = HostForward(cls, static, dict(kwargs), tuple(positions))
+    forward = HostForward(cls, static, dict(kwargs), tuple(positions), _needs(trace, arguments))
     sources = [arguments[i] for i in positions]
     inputs = [trace.lift(s) for s in sources]
     for dim in {d for v in inputs for d in v.type.shape if isinstance(d, Dim)}:

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from tracegrad.autograd.node import as_tensor, detached
+from tracegrad.errors import UnsupportedError
 from tracegrad.ir.graph import Var
 from tracegrad.records import record
 from tracegrad.state import state
@@ -73,6 +74,13 @@ class _Gradient:
     standin: Tensor | None = None
 
 
+def backward_in_body() -> UnsupportedError:
+    return UnsupportedError(
+        "backward() inside forward of a Function or inside a loop would add to the `.grad` of a Tensor from outside",
+        fix="use tg.autograd.grad(y, x), and return or add what it gives",
+    )
+
+
 class LeafGradients:
     """Per leaf from outside what happened to its `.grad`; `ran_backward` says whether a backward() ran."""
 
@@ -115,6 +123,8 @@ class LeafGradients:
         self.ran_backward = True
         former = self.read(leaf)
         leaf = self.memory.leaf_of(leaf)
+        if leaf._array is None and leaf._trace is not self.memory.trace:
+            raise backward_in_body()
         g = self.memory.own(as_tensor(g))
         meta = leaf._ensure_meta()
         if former is None:

@@ -221,12 +221,12 @@ def emit_region(
     """Record the node of a loop or branch, and where the eager engine has to go through it, a backward node."""
     inputs = tuple(map(trace.lift, sources))
     results = trace.emit(op, inputs, tuple(types), attrs, bodies, trace.location or user_location())
-    if not state.grad_enabled:
+    if not (state.grad_enabled or trace.of_forward):
         return tuple(
             trace.emit(StopGradient, (r._var,), (r._var.type,), NO_ATTRS, (), None)[0] if r._var.type.inexact else r
             for r in results
         )
-    if any(isinstance(s, Tensor) and s.requires_grad for s in sources):
+    if state.grad_enabled and any(isinstance(s, Tensor) and s.requires_grad for s in sources):
         node = SymbolicNode(trace.nodes[-1], list(sources), results)
         for position, out in enumerate(results):
             if out.type.inexact:

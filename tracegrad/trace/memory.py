@@ -269,7 +269,7 @@ class Memory:
         meta = target._ensure_meta()
         base = meta.base
         new = self.trace.lift(result)
-        recorded = state.grad_enabled and meta.view_reason != "detached"
+        recorded = (state.grad_enabled or self.trace.of_forward) and meta.view_reason != "detached"
         if base is not None:
             changed = self._put(base._var, meta.replay, new)
             base._var = changed if recorded else self._unrecorded(base._var, changed)

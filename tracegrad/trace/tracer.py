@@ -67,6 +67,7 @@ class Trace:
         self._constants: dict[tuple[type, Any], Var] = {}
         self._plans: dict[tuple[Any, ...], tuple[tuple[Any, Mapping[str, Any], int | None], Any, Any]] = {}
         self.memory = Memory(self)
+        self.of_forward = False  # of a user Function: grad mode is off there, and yet its adjoint may be derived
         self.activity_known = False  # whether `depends_on_differentiated` sees all there is to see
         self._needs: dict[Var, bool] = {}
         self.columns: Columns | None = None  # the nodes in numbers, where somebody will look for repetitions
@@ -250,13 +251,14 @@ class Trace:
                 kind = columns.kind(op, location, len(inputs), len(outs), attrs is not NO_ATTRS)
             columns.note_kind(kind, inputs, outs, attrs)
         outputs = (_traced(self, outs[0]),) if single else tuple([_traced(self, out) for out in outs])
-        if not state.grad_enabled:
+        if state.grad_enabled:
+            if tracked and op.differentiable:
+                link(op, tuple(map(self._operand, args, inputs)), attrs, outputs)
+        elif not self.of_forward:
             outputs = tuple(
                 self.emit(StopGradient, (o._var,), (o._var.type,), NO_ATTRS, (), None)[0] if o._var.type.inexact else o
                 for o in outputs
             )
-        elif tracked and op.differentiable:
-            link(op, tuple(map(self._operand, args, inputs)), attrs, outputs)
         if op.put is not None and isinstance(args[0], Tensor):
             self.memory.note_view(op, args[0], attrs, outputs[0])
         return outputs[0] if single else outputs
