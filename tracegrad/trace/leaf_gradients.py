@@ -138,6 +138,13 @@ class LeafGradients:
 
             self.memory.apply(former, add, "accumulation of gradients")
 
+    def owner(self, x: Tensor) -> GradientOf | None:
+        """The `.grad` of a leaf from outside that `x` is by now."""
+        for known in self.known.values():
+            if known.leaf._meta is not None and known.leaf._meta.grad is x:
+                return GradientOf(self.memory.name(known.leaf))
+        return None
+
     def restore(self) -> None:
         """Give the leaves the `.grad` they had: it is each call that changes them."""
         for known in self.known.values():

@@ -127,6 +127,11 @@ class Memory:
         found = self.by_standin.get(id(x)) or self.outside.get(id(x))
         return found.leaf if found is not None and isinstance(found.value, Tensor) else None
 
+    def returned(self, x: Tensor) -> Leaf | None:
+        """The Tensor from outside that a result is, also where it is a new `.grad` of one."""
+        owner = self.gradients.owner(x)
+        return self.origin(x) if owner is None else owner
+
     def freeze(self, value: Tensor) -> None:
         """Note that the numbers of a Tensor from outside went into the recording, which holds while they last."""
         trace = self.trace

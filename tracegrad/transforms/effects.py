@@ -15,7 +15,7 @@ from tracegrad.errors import ArgumentError, UnsupportedError
 from tracegrad.records import record
 from tracegrad.state import no_grad, state
 from tracegrad.tensor import Tensor
-from tracegrad.trace.leaf_gradients import Effect, resolved
+from tracegrad.trace.leaf_gradients import Effect, Leaf, resolved
 from tracegrad.trace.tracer import Trace
 
 
@@ -50,6 +50,7 @@ class Effects:
     plain:    outputs beside a backward() inside that have no history.
     identity: which of the arguments, captured Tensors and `.grad`s were one and the same object; None: no matter.
     grad_enabled: whether gradients are recorded around the call; None: no matter.
+    returned: (output, leaf): outputs that are Tensors from outside, which are returned themselves.
     spent:    outputs whose history was freed by a backward() inside; `linked` says whether any other has one.
     """
 
@@ -66,6 +67,7 @@ class Effects:
     plain: frozenset[int] = frozenset()
     identity: tuple[int, ...] | None = None
     grad_enabled: bool | None = None
+    returned: tuple[tuple[int, Leaf], ...] = ()
 
     @property
     def none(self) -> bool:
@@ -263,11 +265,12 @@ def collect(
         for c in trace.captured.values()
         if isinstance(c, Tensor) and c._array is not None
     )
+    returned = tuple((i, leaf) for i, r in enumerate(results) if (leaf := memory.returned(r)) is not None)
     memory.gradients.restore()
     cast = tuple((i, hooks_of(leaves[i])) for i in arguments if isinstance(leaves[i], (Tensor, np.ndarray)))
     found = Effects(
         effects, tuple(positions), memory.gradients.conditions(), tuple(memory.frozen), flags, spent, linked,
-        tuple(memory.met), cast, any(_is_leaf(leaves[i]) for i, _ in cast), plain,
+        tuple(memory.met), cast, any(_is_leaf(leaves[i]) for i, _ in cast), plain, returned=returned,
     )  # fmt: skip
     pattern = found.pattern(leaves)
     involved = bool(found.effects or found.absent)
