@@ -265,6 +265,29 @@ def test_lbfgs_on_a_quadratic_without_line_search():
     np.testing.assert_allclose(x.detach(), np.linalg.solve(A, np.ones(3)), atol=1e-6)
 
 
+def test_lbfgs_without_line_search_evaluates_once_per_iteration():
+    """The point after the last one is evaluated by the next step, so two short steps are one long one."""
+
+    def run(*lengths: int):
+        x, calls = tg.tensor([1.0, -1.0], requires_grad=True), []
+        optimizer = tg.optim.LBFGS([x], lr=0.5)
+
+        def closure():
+            calls.append(1)
+            optimizer.zero_grad()
+            loss = ((x - 3) ** 4).sum() + x.prod()
+            loss.backward()
+            return loss
+
+        for length in lengths:
+            optimizer.param_groups[0]["max_iter"] = length
+            optimizer.step(closure)
+        return x.tolist(), len(calls)
+
+    assert run(3, 4) == run(7)
+    assert run(7)[1] == 7
+
+
 def test_lbfgs_cannot_be_compiled():
     x = parameter(1.0)
     optimizer = tg.optim.LBFGS([x])

@@ -115,7 +115,7 @@ class _Run:
         own["func_evals"] += 1
         if np.abs(self.gradient).max(initial=0.0) <= group["tolerance_grad"]:
             return
-        for _ in range(group["max_iter"]):
+        for left in reversed(range(group["max_iter"])):
             own["n_iter"] += 1
             direction, t = self._direction()
             slope = float(self.gradient @ direction)
@@ -123,6 +123,9 @@ class _Run:
                 return
             own["d"], own["t"] = direction, t
             own["prev_flat_grad"], own["prev_loss"] = self.gradient, self.loss
+            if left == 0 and group["line_search_fn"] is None:  # the next step evaluates there
+                self._move_to(self._point() + t * direction)
+                return
             t = self._advance(direction, t, slope)
             own["t"] = t
             if self.evaluations >= group["max_eval"] or self._settled(direction, t):
