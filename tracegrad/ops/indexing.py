@@ -234,8 +234,8 @@ def index_add(x: Any, index: Any, value: Any) -> Any:
 
 
 def _writable(plan: IndexPlan, arrays: Sequence[Any]) -> bool:
-    """Whether what the index names is one region: all axes of it are axes of the array, taken forwards."""
-    return -1 not in plan.origin and len(arrays) <= MOST_INDICES
+    """Whether what the index names is one region: each array indexes one axis."""
+    return all(plan.origin[a] >= 0 for a in plan.axes) and len(arrays) <= MOST_INDICES
 
 
 def _write(x: Any, plan: IndexPlan, arrays: Sequence[Any], value: Any, add: bool) -> Any:

@@ -5,6 +5,7 @@ already costs as much as x is long, and a loop that reads one element per step p
 adds to the region it costs what the region does, for the schedule does it in place:
 
     a + unslice(v), a + scatter_add(v, i)   →  write(a, v, add)
+    a + reshape(of such)                    →  the same on a in the other shape
     a + cond(…) of such sums                →  a cond that adds to a
     a + a loop's sum that starts with 0     →  a loop's sum that starts with a
 """
@@ -69,8 +70,7 @@ def in_loop(body: Graph) -> Graph:
                 assert dense is not None and sparse is not None
                 result = Tensor._traced(trace, image.get(dense, dense))
                 trace.location = node.location
-                for var in _summands(sparse, makers):
-                    result = _written(result, _region(var, makers), image)
+                result = _with(result, sparse, makers, image)
                 trace.location = None
                 image[node.output] = result._var
             else:
@@ -111,12 +111,25 @@ def _is_sparse(var: Var, makers: Mapping[Var, Node]) -> bool:
     if node.name not in _PLACING:
         return False
     found = _region(var, makers)
+    if found is None and node.name == "reshape":
+        return _is_sparse(node.inputs[0], makers)
     return found is not None and guessed(found.value.type.shape) * FEW <= guessed(var.type.shape)
 
 
-def _summands(var: Var, makers: Mapping[Var, Node]) -> list[Var]:
+def _with(base: Tensor, var: Var, makers: Mapping[Var, Node], image: Mapping[Var, Var]) -> Tensor:
+    """The base with what is sparse added, where its elements lie."""
     node = makers[var]
-    return [v for each in node.inputs for v in _summands(each, makers)] if node.name == "add" else [var]
+    if node.name == "add":
+        for each in node.inputs:
+            base = _with(base, each, makers, image)
+        return base
+    region = _region(var, makers)
+    if region is not None:
+        return _written(base, region, image)
+    inner = node.inputs[0]
+    seen = _with(reshape(base, inner.type.shape), inner, makers, image)
+    result: Tensor = reshape(seen, base.shape)
+    return result
 
 
 # ---- regions ------------------------------------------------------------------------------------------------------
@@ -185,10 +198,10 @@ def _scattered(region: _Region, node: Node) -> _Region | None:
     return _Region(value, run, region.start, region.step, axes, tuple(indices))
 
 
-def _written(base: Tensor, region: _Region | None, image: Mapping[Var, Var]) -> Tensor:
+def _written(base: Tensor, region: _Region, image: Mapping[Var, Var]) -> Tensor:
     """The base with the region added."""
     trace = state.trace
-    assert trace is not None and region is not None
+    assert trace is not None
     given = [Tensor._traced(trace, image.get(v, v)) for v in (region.value, *region.indices)]
     value, indices = given[0], given[1:]
     depth = indices[0].ndim if indices else 0

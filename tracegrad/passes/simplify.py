@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from tracegrad.ir.graph import Graph
 from tracegrad.passes.rewrite import Row, rewrite
-from tracegrad.passes.rules import arithmetic, broadcast, reduction, select, shape
+from tracegrad.passes.rules import arithmetic, broadcast, reduction, select, shape, writes
 
 ROWS: tuple[Row, ...] = (
     *arithmetic.TABLE,
@@ -16,6 +16,7 @@ ROWS: tuple[Row, ...] = (
     *shape.TABLE,
     *reduction.TABLE,
     *broadcast.TABLE,
+    *writes.TABLE,
 )
 
 

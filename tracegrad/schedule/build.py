@@ -225,7 +225,9 @@ class Builder:
         node = self.definitions[var]
         target = var
         if isinstance(node.op.lower, lowering.Reshape):
-            if not views.only_units(var.type.shape, node.inputs[0].type.shape):
+            written = self.definitions.get(node.inputs[0])
+            updated = written is not None and (written.name == "write" or written in self.in_place)
+            if updated or not views.only_units(var.type.shape, node.inputs[0].type.shape):
                 source = self.program.root(self.materialised(var))
                 taken = {*self.graph.outputs, *(self.program.root(o) for o in earlier)}
                 if source in self.made and source not in taken:

@@ -59,16 +59,18 @@ def replaced_inputs(node: Node) -> dict[int, int]:
     for out in range(count):
         origins = {_origin(graph, graph.outputs[out]) for graph in bodies}
         if len(origins) == 1 and (origin := origins.pop()) is not None and origin not in found:
+            if any(graph.inputs[origin].type.shape != graph.outputs[out].type.shape for graph in bodies):
+                continue
             if node.name in ("cond", "sized") or origin == out:
                 found[origin] = out
     return found
 
 
 def _origin(graph: Graph, var: Var) -> int | None:
-    """The input that a value is after writes to some of its elements."""
+    """The input that a value is after writes to some of its elements, which may see it in another shape."""
     definitions = graph.definitions()
     while (node := definitions.get(var)) is not None:
-        if node.name == "write" or (node.name == "slice_update" and large(node.output.type) and few(node)):
+        if node.name in ("write", "reshape") or (node.name == "slice_update" and large(node.output.type) and few(node)):
             var = node.inputs[0]
         elif node.name in REGIONS:
             back = {node.outputs[o]: i for i, o in replaced_inputs(node).items()}

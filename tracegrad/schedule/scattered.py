@@ -146,7 +146,7 @@ def chosen_slices(graph: Any, donated: Any) -> set[Node]:
     chosen: set[Node] = set()
     for node in graph.nodes:
         if node.name != "slice_update" or not large(node.output.type) or not few(node):
-            if node.name == "write":
+            if node.name == "write" or (node.name == "reshape" and node.inputs[0] in owned):
                 owned.add(node.output)
             continue
         links = chain[node.output] = [*chain.get(node.inputs[0], ()), node]
