@@ -10,7 +10,8 @@ from tracegrad.errors import ArgumentError
 from tracegrad.loop_lines import region_lines
 from tracegrad.schedule.report import NestReport
 from tracegrad.transforms.autograd import GraphFunction
-from tracegrad.transforms.compiled import CompiledFunction, Entry
+from tracegrad.transforms.compiled import CompiledFunction
+from tracegrad.transforms.entry import Entry
 from tracegrad.transforms.program import Program
 
 STAGES = ("trace", "adjoint", "optimized", "schedule", "llvm", "asm")
@@ -130,8 +131,10 @@ def explain(function: CompiledFunction) -> Explanation:
     _check(function)
     reports = []
     for entries in function.entries.values():
-        for entry in entries:
+        firsts = {id(entry.program): entry for entry in reversed(entries)}  # others have the program of one of these
+        for entry in reversed(firsts.values()):
             graph = entry.recording.graph
+            calls = sum(e.calls for e in entries if e.program is entry.program)
             for program in programs_of(entry):
                 reports.append(
                     ProgramReport(
@@ -139,7 +142,7 @@ def explain(function: CompiledFunction) -> Explanation:
                         + (f" where {entry.sizes}" if entry.sizes is not None else ""),
                         tuple(program.stage("report")),
                         dict(program.seconds),
-                        entry.calls,
+                        calls,
                         len(entry.recording.guards),
                         program.cached,
                         entry.recording.loops,

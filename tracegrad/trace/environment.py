@@ -7,6 +7,7 @@ them in plain NumPy, so that the numbers themselves went into the recording, the
 
 from __future__ import annotations
 
+import copy
 import dis
 import itertools
 import operator
@@ -16,6 +17,7 @@ from typing import Any
 
 import numpy as np
 
+from tracegrad.trace.arithmetic import exchanges
 from tracegrad.trace.dependencies import MISSING, Collector, cell_value
 
 
@@ -72,6 +74,10 @@ class Environment:
         """Whether code that it walked branches or makes Python numbers, so that numbers in arrays may decide."""
         return any(map(_decides, self.codes))
 
+    def lost_arrays_of(self, before: Environment) -> bool:
+        """Whether arrays that were there before the function ran are gone, and not by what the function does itself."""
+        return not before.arrays.keys() <= self.arrays.keys() and not any(map(_stores, self.codes))
+
     def changed(self) -> str:
         """What differs now, in words for `explain`."""
         for cell, value in self._cells:
@@ -85,7 +91,37 @@ class Environment:
                 return f"attribute {name!r} of {type(owner).__name__} changed"
         return "a container or an array that the function reads was modified"
 
-    def _compile(self) -> Callable[[], bool]:
+    def exchanged(self) -> tuple[Environment, dict[int, np.ndarray]] | None:
+        """Where nothing changed but that other arrays of the same dtype and shape took the place of some: the
+        environment with these, and by the id of each array the one in its place.
+
+        Each place is read once, and what is found there is what the new environment compares with.
+        """
+        cells = [(cell, cell_value(cell)) for cell, _ in self._cells]
+        items = [(owner, name, owner.get(name, MISSING)) for owner, name, _ in self._items]
+        attributes = [(owner, name, getattr(owner, name, MISSING)) for owner, name, _ in self._attributes]
+        containers = [(container, container_items(container)) for container, _ in self._containers]
+        states = [(read, read()) for read, _ in self._states]
+        kinds = (self._cells, cells), (self._items, items), (self._attributes, attributes), (self._states, states)
+        places = [(a[-1], b[-1]) for old, new in kinds for a, b in zip(old, new, strict=True)]
+        for (_, before), (_, now) in zip(self._containers, containers, strict=True):
+            if len(before) != len(now):
+                return None
+            places += zip(before, now, strict=True)
+        found = exchanges(places, same)
+        if found is None or self._contents:
+            return None
+        new = copy.copy(self)
+        new._cells, new._items, new._attributes, new._containers = cells, items, attributes, containers
+        new.arrays = {id(b): b for b in (found.get(key, a) for key, a in self.arrays.items())}
+        values = {
+            f"{letter}v{i}": p[-1] for letter, (_, now) in zip("cnar", kinds, strict=True) for i, p in enumerate(now)
+        }
+        values |= {f"sv{i}": now for i, (_, now) in enumerate(containers)}
+        new.holds = types.FunctionType(self.holds.__code__, {**self.holds.__globals__, **values})
+        return new, found
+
+    def _compile(self) -> types.FunctionType:
         """One generated expression: an `is` per dependency, slower comparisons only where that fails."""
         scope: dict[str, Any] = {"same": same, "cell_value": cell_value, "missing": MISSING, "items": container_items}
         terms = []
@@ -128,6 +164,18 @@ def _decides(code: types.CodeType) -> bool:
     if any(b == _SUBSCRIPT and a in _VALUES for a, b in itertools.pairwise(operations)):  # x[a[0]], x[a.argmax()]
         return True
     return any(isinstance(c, types.CodeType) and _decides(c) for c in code.co_consts)
+
+
+_STORE = frozenset(number for name, number in dis.opmap.items() if name.split("_")[0] in ("STORE", "DELETE"))
+_STORE -= {number for name, number in dis.opmap.items() if "_FAST" in name}
+_CHANGE = frozenset("setattr delattr append appendleft extend insert pop popleft popitem remove clear update".split())
+
+
+def _stores(code: types.CodeType) -> bool:
+    """Whether code assigns to what is outside of it, or changes a container."""
+    if not _CHANGE.isdisjoint(code.co_names) or not _STORE.isdisjoint(code.co_code[::2]):
+        return True
+    return any(isinstance(c, types.CodeType) and _stores(c) for c in code.co_consts)
 
 
 def _shown(value: Any) -> str:

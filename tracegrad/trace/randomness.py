@@ -32,8 +32,9 @@ _FIX = (
 
 
 @contextlib.contextmanager
-def random_numbers_watched(function: Callable[..., Any], static: Sequence[Any] = ()) -> Iterator[None]:
-    """Raise FrozenRandomError after the block if it used a generator other than tracegrad's."""
+def random_numbers_watched(function: Callable[..., Any], static: Sequence[Any] = ()) -> Iterator[Environment]:
+    """Raise FrozenRandomError after the block if it used a generator other than tracegrad's. Gives what the function
+    depends on before the block."""
     environment = Environment(function, static)
     sources = [random, *environment.generators]
     numpy_loaded = _NUMPY in sys.modules or _names_random(environment)
@@ -41,7 +42,7 @@ def random_numbers_watched(function: Callable[..., Any], static: Sequence[Any] =
         _watch_seeding()
         sources.append(np.random.mtrand._rand)
     before = [_state(source) for source in sources]
-    yield
+    yield environment
     for source, former in zip(sources, before, strict=True):
         if not _same(_state(source), former):
             _report(source, function, environment)

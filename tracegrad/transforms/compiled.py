@@ -6,118 +6,32 @@ import functools
 import operator
 import sys
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from tracegrad.errors import ArgumentError
+from tracegrad.errors import ArgumentError, TracegradError
 from tracegrad.ir.sizes import Sizes
 from tracegrad.ops.creation import dimension
 from tracegrad.state import state
 from tracegrad.tensor import Tensor
-from tracegrad.trace.environment import Environment
 from tracegrad.transforms.autograd import GraphFunction
 from tracegrad.transforms.eager import run_undecorated
-from tracegrad.transforms.effects import SpentHistory
-from tracegrad.transforms.guards import guards_hold, guards_hold_alone, may_not_end
-from tracegrad.transforms.program import Program, run_results
-from tracegrad.transforms.record import Recording, record
+from tracegrad.transforms.entry import MAX_PROGRAMS_PER_SIGNATURE, Entry, add, has_room
+from tracegrad.transforms.program import Program
+from tracegrad.transforms.record import record
 from tracegrad.transforms.signature import Call, read_call
-from tracegrad.transforms.sizes import Conditions, Family, Shapes, TooShort, conditions, other_sizes, refined, values_of
+from tracegrad.transforms.sizes import Family, Shapes, TooShort, conditions, other_sizes, refined, values_of
 
-if TYPE_CHECKING:
-    from tracegrad.transforms.gradient import GradientOutput
-
-MAX_PROGRAMS_PER_SIGNATURE = 16
+MAX_RECORDINGS = 4
 MISS = object()  # what a fast path returns for a call it does not serve
 
 
-class Entry:
-    """A compiled recording: the program, where its inputs come from, how its results go back to the user."""
-
-    def __init__(
-        self,
-        call: Call,
-        recording: Recording,
-        program: Any,
-        gradient: GradientOutput | None,
-        function: Callable[..., Any],
-    ):
-        self.key, self.dynamic = call.key, tuple(call.dynamic)
-        self.recording, self.program, self.gradient = recording, program, gradient
-        # Kept alive, since keys hold the ids of what cannot be hashed.
-        self.static = [leaf for i, leaf in enumerate(call.leaves) if i not in set(call.dynamic)]
-        # What the recording found outside its arguments. Taken after it: side effects happen while recording only.
-        self.environment = Environment(function, self.static)
-        if depends_on_contents(recording, self.environment):
-            self.environment.watch_contents()
-        self.may_not_end = may_not_end(recording)
-        self.calls = 0
-        self.sizes: Conditions | None = None  # for a recording with symbolic sizes, what they must be
-        self.fast: Callable[..., Any] | None = None
-
-    def holds(self, call: Call) -> bool:
-        """Whether the sizes are those it serves, and everything outside the arguments is as the recording found it."""
-        if self.sizes is not None and not self.sizes.holds(call.shapes()):
-            return False
-        effects = self.recording.effects
-        return self.environment.holds() and (effects.none or effects.hold(call.leaves))
-
-    def run(self, call: Call) -> tuple[bool, Any]:
-        """(whether the guards held, the result)."""
-        recording, effects, leaves = self.recording, self.recording.effects, call.leaves
-        inputs = recording.inputs(leaves, self.dynamic)
-        if effects.effects:
-            effects.check_apart(leaves, inputs, len(self.dynamic), recording.differentiated)
-            if isinstance(self.program, GraphFunction):
-                inputs = effects.apart_from_writes(inputs, leaves)
-        if self.may_not_end and not guards_hold_alone(recording, inputs, before_loops=True):
-            return False, None
-        program = self.program
-        try:
-            results: Sequence[Any] = program(inputs) if isinstance(program, GraphFunction) else program(*inputs)
-        except Exception:
-            if recording.guards and not guards_hold_alone(recording, inputs):
-                return False, None
-            raise
-        if recording.guards and not guards_hold(recording, results):
-            return False, None
-        self.calls += 1
-        if effects.effects:
-            effects.carry_out(results, leaves)
-        captures_gradient = any(isinstance(c, Tensor) and c.requires_grad for c in recording.captured)
-        return True, self._build(results, call.tensors or captures_gradient)
-
-    def _build(self, results: Sequence[Any], tensors: bool) -> Any:
-        if isinstance(self.program, GraphFunction):
-            values: list[Any] = list(results)
-            for position in self.recording.effects.plain:
-                values[position] = values[position].detach()
-        elif tensors:
-            values = [Tensor._wrap(r) for r in results]
-            for position in self.recording.effects.spent:
-                out = values[position]
-                out._requires_grad, out._grad_fn = True, SpentHistory(out)
-        else:
-            values = run_results(results)
-        if not tensors:
-            values = [run_results([v._array])[0] if isinstance(v, Tensor) else v for v in values]
-        if self.gradient is None:
-            return self.recording.output.build(values)
-        return self.gradient.build(self.recording.output, values)
-
-
-def depends_on_contents(recording: Recording, environment: Environment) -> bool:
-    """Whether numbers of watched arrays may have gone into the recording: it holds constants that NumPy computed, or
-    its code took decisions or made Python numbers."""
-    if not environment.arrays:
-        return False
-    small = sum(a.size for a in environment.arrays.values()) <= 10_000
-    constants = (n for n in recording.graph.all_nodes() if n.name == "constant")
-    return small or environment.may_decide() or any(not n.attrs["weak"] for n in constants)
-
-
 _CACHES = ("entries", "families", "recompiles", "warned", "last", "fast", "former", "fast_arity", "former_arity")
+
+
+class Unsettled(TracegradError):
+    """No recording went undisturbed by other threads."""
 
 
 class CompiledFunction:
@@ -207,6 +121,19 @@ class CompiledFunction:
                     if entry is not self.last:
                         self._prepare(entry, call)
                     return result
+        for entries in groups:
+            for position, entry in enumerate(entries):
+                exchanged = entry.exchanged(call)
+                if exchanged is None:
+                    continue
+                held, result = exchanged.run(call)
+                if held:
+                    entries[position : position + 1] = [exchanged]
+                    if entry is self.last:
+                        self.last, self.fast = exchanged, exchanged.fast
+                    else:
+                        self._prepare(exchanged, call)
+                    return result
         return self._new(call, key, args, kwargs)
 
     def _new(self, call: Call, key: tuple[Any, ...], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
@@ -216,21 +143,35 @@ class CompiledFunction:
         load_beside()
         family, shapes = self.families[key], call.shapes()
         pattern = family.pattern(shapes)
-        if len(self.entries.get((key, pattern), ())) >= MAX_PROGRAMS_PER_SIGNATURE:
+        if not has_room(self.entries.get((key, pattern), ())):
             pattern = None
         entry, why = (None, "") if pattern is None else self._for_many_sizes(call, key, pattern, args, kwargs)
         if entry is None:
             entries = self.entries.setdefault(call.key, [])
-            if len(entries) >= MAX_PROGRAMS_PER_SIGNATURE:
+            if not has_room(entries):
                 return self._give_up(args, kwargs)
             self._note_recompile(entries, call, family, why)
-            entry = self._compile(call, args, kwargs)
-            entries.insert(0, entry)
+            try:
+                entry = self._settled(call, args, kwargs)
+            except Unsettled:
+                self.recompiles.pop()
+                return self._eager(args, kwargs)
+            if entry.share_program(entries):
+                self.recompiles.pop()
+            add(entry, entries)
         held, result = entry.run(call)
         assert held, "a guard failed on the very call it was recorded from"
         family.note(shapes)
         self._prepare(entry, call)
         return result
+
+    def _settled(self, call: Call, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Entry:
+        """`_compile`, again where another thread has meanwhile put other arrays in the place of those it found."""
+        for _ in range(MAX_RECORDINGS):
+            entry = self._compile(call, args, kwargs)
+            if entry.settled:
+                return entry
+        raise Unsettled("other threads replace the arrays that the function reads all the time")
 
     def _for_many_sizes(
         self, call: Call, key: tuple[Any, ...], pattern: Shapes | None, args: tuple[Any, ...], kwargs: dict[str, Any]
@@ -246,9 +187,10 @@ class CompiledFunction:
             sizes = Sizes(values_of(pattern, shapes), dimension)
             try:
                 with sizes.known():
-                    entry = self._compile(replace(call, pattern=pattern), args, kwargs)
+                    entry = self._settled(replace(call, pattern=pattern), args, kwargs)
                 fewer = refined(pattern, sizes)
                 if fewer == pattern:
+                    shared = entry.share_program(self.entries.get((key, pattern), ()))
                     program = entry.program
                     graphs = [program.graph] if isinstance(program, GraphFunction) else [program.stage("adjoint")]
                     entry.sizes = conditions(pattern, sizes, graphs)
@@ -259,6 +201,8 @@ class CompiledFunction:
                     break
             except TooShort as error:
                 return None, error.message
+            except Unsettled:
+                return None, ""
             except Exception as error:
                 fewer = refined(pattern, sizes)
                 if fewer != pattern:  # numbers met symbols: once more with the numbers alone
@@ -277,10 +221,11 @@ class CompiledFunction:
                 "; ".join(dict.fromkeys(uses)) or "in a comparison, where it is equal"
             )
         group = self.entries.setdefault((key, pattern), [])
-        self._note_recompile(group, call, family, "", pattern)
+        if not shared:
+            self._note_recompile(group, call, family, "", pattern)
         if pattern not in family.patterns:
             family.patterns.insert(0, pattern)
-        group.insert(0, entry)
+        add(entry, group)
         return entry, ""
 
     def _prepare(self, entry: Entry, call: Call) -> None:
@@ -342,13 +287,13 @@ class CompiledFunction:
     def __repr__(self) -> str:
         entries = [entry for group in self.entries.values() for entry in group]
         calls = sum(entry.calls for entry in entries)
-        return f"<{self.kind} {self.__name__}: {len(entries)} programs, {calls} calls>"
+        programs = len({id(entry.program) for entry in entries})
+        return f"<{self.kind} {self.__name__}: {programs} programs, {calls} calls>"
 
     # ---- the three ways to run --------------------------------------------------------------------------------------
 
     def _compile(self, call: Call, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Entry:
-        types = call.types()
-        recording = record(self.function, call.leaves, call.spec, types, grad_enabled=state.grad_enabled)
+        recording = record(self.function, call.leaves, call.spec, call.types(), grad_enabled=state.grad_enabled)
         tensors = call.tensors or any(isinstance(c, Tensor) for c in recording.captured)
         linked = tensors and recording.effects.linked
         program = GraphFunction(recording.graph) if linked else Program(recording.graph)

@@ -7,7 +7,8 @@ native caller itself checks dtype, shape and layout of each array. Whatever it c
 from __future__ import annotations
 
 import operator
-from collections.abc import Callable, Sequence
+import types
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -20,10 +21,10 @@ from tracegrad.transforms.signature import Call
 from tracegrad.transforms.sizes import Conditions
 
 if TYPE_CHECKING:
-    from tracegrad.transforms.compiled import Entry
+    from tracegrad.transforms.entry import Entry
 
 
-def fast_path(entry: Entry, call: Call) -> Callable[..., Any] | None:
+def fast_path(entry: Entry, call: Call) -> types.FunctionType | None:
     """A function of the positional arguments that returns the result or MISS; None where the call is too involved."""
     args_spec, kwargs_spec = call.spec.children()
     simple = all(child.is_leaf() for child in args_spec.children()) and not kwargs_spec.num_leaves

@@ -17,8 +17,9 @@ from tracegrad.state import setting, state
 from tracegrad.tensor import Tensor
 from tracegrad.trace.tracer import Trace, splice
 from tracegrad.transforms.autograd import GraphFunction
-from tracegrad.transforms.compiled import CompiledFunction, Entry
+from tracegrad.transforms.compiled import CompiledFunction
 from tracegrad.transforms.eager import eager_value_and_grad
+from tracegrad.transforms.entry import Entry
 from tracegrad.transforms.program import Program
 from tracegrad.transforms.record import Output, Recording, definition_of, record
 from tracegrad.transforms.signature import Call, differentiated_leaves, read_call

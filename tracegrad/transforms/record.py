@@ -22,6 +22,7 @@ from tracegrad.state import setting
 from tracegrad.tensor import Tensor
 from tracegrad.trace.columns import Columns
 from tracegrad.trace.contents import refuse_writes_outside
+from tracegrad.trace.environment import Environment
 from tracegrad.trace.leaf_gradients import Live
 from tracegrad.trace.randomness import random_numbers_watched
 from tracegrad.trace.size_functions import functions_of_sizes
@@ -51,7 +52,7 @@ class Recording:
 
     `guards` are the numbers Python saw for the last `len(guards)` outputs: the recording is right while they recur.
     Between the results and them stand the new values of what the function modifies, as `effects` says. `loops` says
-    which plain Python loops became loops of the graph, and which did not.
+    which plain Python loops became loops of the graph, and which did not. `before` is what was outside at the start.
     """
 
     graph: Graph
@@ -61,6 +62,7 @@ class Recording:
     differentiated: tuple[int, ...]
     effects: Effects
     loops: tuple[str, ...] = ()
+    before: Environment | None = None
 
     def inputs(self, leaves: Sequence[Any], dynamic: Sequence[int]) -> list[Any]:
         """What the program is given in a call with these argument leaves."""
@@ -115,7 +117,7 @@ def record(
     try:
         with setting(trace=trace, grad_enabled=grad_enabled):
             static = [leaf for i, leaf in enumerate(leaves) if i not in types]
-            with random_numbers_watched(function, static), functions_of_sizes(), without_collection():
+            with random_numbers_watched(function, static) as before, functions_of_sizes(), without_collection():
                 result = call_user(function, args, kwargs)
             outputs, output = read_output(trace, result)
             results = [leaf for leaf in tree.flatten(result)[0] if isinstance(leaf, Tensor)]
@@ -134,7 +136,7 @@ def record(
     positions = list(types)
     wrt = tuple(positions.index(p) for p in differentiated)
     loops = tuple(dict.fromkeys((*trace.loops, *rolled.notes)))
-    return Recording(graph, tuple(captured), output, guards, wrt, effects, loops)
+    return Recording(graph, tuple(captured), output, guards, wrt, effects, loops, before)
 
 
 @contextlib.contextmanager

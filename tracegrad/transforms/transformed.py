@@ -14,7 +14,8 @@ from tracegrad.state import state
 from tracegrad.tensor import Tensor
 from tracegrad.trace.tracer import Trace, splice
 from tracegrad.transforms.autograd import GraphFunction
-from tracegrad.transforms.compiled import CompiledFunction, Entry
+from tracegrad.transforms.compiled import CompiledFunction
+from tracegrad.transforms.entry import Entry
 from tracegrad.transforms.gradient import fit_weak
 from tracegrad.transforms.program import Program
 from tracegrad.transforms.record import Output, Recording
