@@ -270,3 +270,37 @@ def test_modified_last_by_the_function_is_right(prepare):
     x = leaf([1.0, 2.0])
     prepare(run)(x).backward()
     np.testing.assert_allclose(numbers(x.grad), np.cos([1.0, 2.0]) * np.exp(np.sin([1.0, 2.0])), rtol=1e-14)
+
+
+# ---- what is returned ------------------------------------------------------------------------------------------------
+
+
+def test_tensors_from_outside_are_returned_themselves(prepare):
+    def run(x, y, z):
+        x.add_(1)
+        z.mul_(p)
+        (x * p).sum().backward()
+        return x, {"y": y, "p": p}, y * 1, x.detach(), z, p.grad
+
+    p = leaf([1.0, 2.0])
+    f = prepare(run)
+    for start in ([1.0, 2.0], [3.0, 4.0]):
+        p.grad = None
+        x, y, z = tg.tensor(start), tg.tensor(start), tg.tensor([1.0, 1.0])
+        found = f(x, y, z)
+        assert found[0] is x
+        assert found[1]["y"] is y and found[1]["p"] is p
+        assert all(a is not b for a in found[2:4] for b in (x, y))
+        assert found[4] is z and found[5] is p.grad
+        assert (numbers(x), numbers(z), numbers(p.grad)) == ([a + 1 for a in start], [1.0, 2.0], [a + 1 for a in start])
+    p.grad = None
+    z.sum().backward()
+    assert numbers(p.grad) == [1.0, 1.0]
+
+
+def test_one_tensor_passed_twice_is_returned_twice(prepare):
+    f = prepare(lambda x, y: (x, y))
+    x, y = tg.tensor([1.0]), tg.tensor([2.0])
+    for first, second in ((x, y), (x, x), (y, x)):
+        found = f(first, second)
+        assert found[0] is first and found[1] is second

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 
 import tracegrad as tg
@@ -113,3 +114,33 @@ def test_inputs_of_backward_that_are_no_leaves_retain_their_gradient():
     y.retain_grad()
     (y * 3).sum().backward(inputs=[y])
     assert (x.grad, numbers(y.grad)) == (None, [3.0, 3.0])
+
+
+def test_what_grad_refuses_to_differentiate(prepare):
+    plain, x = tg.tensor([1.0, 2.0]), leaf([1.0, 2.0])
+    with pytest.raises(RuntimeError, match="does not require grad"):
+        prepare(lambda x, y: tg.autograd.grad((x * y).sum(), y))(x, plain)
+    with pytest.raises(RuntimeError, match="does not require grad and does not have a grad_fn"):
+        prepare(lambda y: y.sum().backward())(plain)
+    with pytest.raises(RuntimeError, match="Mismatch in shape"):
+        prepare(lambda x: (x * 2).backward(tg.ones(3)))(x)
+    assert x.grad is None
+
+
+def test_operands_of_other_shapes_and_dtypes_get_gradients_like_themselves(prepare):
+    a, b, c = leaf([[1.0, 2.0], [3.0, 4.0]]), leaf([[2.0], [3.0]], np.float32), leaf(5.0)
+    prepare(lambda a, b, c: (a * b + c).sum())(a, b, c).backward()
+    assert [numbers(x.grad) for x in (a, b, c)] == [[[2.0, 2.0], [3.0, 3.0]], [[3.0], [7.0]], 4.0]
+    assert [(x.grad.shape, x.grad.dtype) for x in (a, b, c)] == [(x.shape, x.dtype) for x in (a, b, c)]
+
+
+def test_backward_twice_where_nothing_was_saved(prepare):
+    x = leaf([1.0, 2.0])
+
+    def run(x):
+        y = (x + 1).sum()
+        y.backward()
+        y.backward()
+
+    prepare(run)(x)
+    assert numbers(x.grad) == [2.0, 2.0]
