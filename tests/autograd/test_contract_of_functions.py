@@ -185,6 +185,15 @@ def test_outputs_that_are_no_tensors_or_integers(prepare):
     assert numbers(x.grad) == [2.0, 2.0]
 
 
+def test_a_list_of_tensors_is_no_output():
+    """PyTorch passes it through without gradients; compiled code has no values for what is in it, and says so."""
+    f = function(lambda ctx, x: [x * 2], lambda ctx, g: g)
+    (value,) = f.apply(leaf([1.0]))
+    assert (numbers(value), value.requires_grad) == ([2.0], False)
+    with pytest.raises(UnsupportedError, match="inside a list"):
+        tg.jit(f.apply)(leaf([1.0]))
+
+
 def test_mark_non_differentiable(prepare):
     def forward(ctx, x):
         kept, plain = x * 2, x * 3

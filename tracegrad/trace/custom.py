@@ -21,6 +21,7 @@ from tracegrad.errors import (
     ArgumentError,
     AutogradError,
     LeavesFunctionBody,
+    UnsupportedError,
     user_location,
 )
 from tracegrad.function import Function
@@ -98,6 +99,7 @@ def _call(cls: Any, trace: Trace, arguments: tuple[Any, ...], kwargs: Mapping[st
             result = run_forward(cls, context, inner, kwargs)
             values = tuple(map(_as_output, result)) if isinstance(result, tuple) else (_as_output(result, alone=True),)
             lifted = [body.lift(v) if isinstance(v, Tensor) else None for v in values]
+            _check_containers(cls, body, values)
             if body.memory.gradients.effects():
                 raise backward_in_body()
     finally:
@@ -138,6 +140,23 @@ def _call(cls: Any, trace: Trace, arguments: tuple[Any, ...], kwargs: Mapping[st
 def _needs(trace: Trace, arguments: tuple[Any, ...]) -> tuple[bool, ...]:
     """ctx.needs_input_grad: per argument whether its gradient may be wanted."""
     return tuple(isinstance(a, Tensor) and a.type.inexact and trace.needs_gradient(trace.lift(a)) for a in arguments)
+
+
+def _check_containers(cls: Any, body: Trace, values: tuple[Any, ...]) -> None:
+    """Raise UnsupportedError for Tensors in lists and dicts, which are no outputs to PyTorch either."""
+
+    def check(leaf: Any) -> Any:
+        if isinstance(leaf, Tensor) and leaf._array is None and leaf._trace is body:
+            raise UnsupportedError(
+                f"{cls.__name__}.forward returns a Tensor inside a list, tuple or dict, where it is no output of the "
+                "Function and has no gradient",
+                fix="return a tuple of Tensors",
+            )
+        return leaf
+
+    for value in values:
+        if not isinstance(value, Tensor):
+            map_leaves(value, check)
 
 
 def _dirty_outputs(
