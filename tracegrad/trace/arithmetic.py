@@ -32,6 +32,7 @@ _OPERATORS = frozenset("+-*/@")
 _OF_ARRAYS = _UNARY | _BINARY | {"T", "dtype", "ndim", "shape", "size"}  # these are alike for one dtype and shape
 _PARTS = frozenset(("__class__", "__code__", "__defaults__", "__kwdefaults__"))  # of what is looked at itself
 _NUMBERS = (bool, int, float, complex, str, type(None))
+_DATA = (np.ndarray, list, tuple, dict, types.SimpleNamespace)
 _CONSTANT, _NULL, _VALUE = object(), object(), object()  # on the stack, beside names
 
 
@@ -58,7 +59,7 @@ def calculates(environment: Environment, static: Sequence[Any]) -> bool:
 
 def _known(value: Any, codes: Set[types.CodeType], name: str = "") -> bool:
     """Whether a value from outside is data, or a function whose code is among `codes` or that of NumPy's name."""
-    if value is MISSING or isinstance(value, (*_NUMBERS, Tensor)) or type(value) in (np.ndarray, list, tuple, dict):
+    if value is MISSING or isinstance(value, (*_NUMBERS, Tensor)) or type(value) in _DATA:
         return True
     if isinstance(value, types.FunctionType) and value.__code__ in codes:
         return True
