@@ -43,6 +43,7 @@ from tracegrad.ops import (
     statistics,
     stop,
     trigonometric,
+    unrecorded,
     windows,
 )
 
