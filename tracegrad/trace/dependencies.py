@@ -195,6 +195,8 @@ class Collector:
             return
         environment, code = self.environment, function.__code__
         environment.watch_attribute(function, "__code__")
+        if code in environment.running:
+            return
         environment.codes.append(code)
         for name in ("__defaults__", "__kwdefaults__"):
             value = getattr(function, name)

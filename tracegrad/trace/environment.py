@@ -12,7 +12,7 @@ import dis
 import itertools
 import operator
 import types
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence, Set
 from typing import Any
 
 import numpy as np
@@ -22,9 +22,15 @@ from tracegrad.trace.dependencies import MISSING, Collector, cell_value
 
 
 class Environment:
-    """A snapshot: per dependency the place it is read from, and what was found there."""
+    """A snapshot: per dependency the place it is read from, and what was found there.
 
-    def __init__(self, function: Callable[..., Any], static: Sequence[Any] = ()):
+    `running`: code that compiled programs run in Python, in each call, so that what it reads is not looked at.
+    """
+
+    def __init__(
+        self, function: Callable[..., Any], static: Sequence[Any] = (), running: Set[types.CodeType] = frozenset()
+    ):
+        self.running = running
         self._cells: list[tuple[Any, Any]] = []
         self._items: list[tuple[dict[str, Any], str, Any]] = []
         self._attributes: list[tuple[Any, str, Any]] = []

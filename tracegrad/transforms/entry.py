@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from tracegrad.ir.graph import Graph
 from tracegrad.ir.identity import equal
 from tracegrad.tensor import Tensor
 from tracegrad.trace.arithmetic import calculates
@@ -47,6 +48,9 @@ class Entry:
         # What the recording found outside its arguments. Taken after it: side effects happen while recording only.
         self.environment = Environment(function, self.static)
         self.settled = recording.before is None or not self.environment.lost_arrays_of(recording.before)
+        running = forwards_in_python(recording.graph)
+        if running:
+            self.environment = Environment(function, self.static, running)
         self.exchangeable = only_calculates(recording, self.environment, self.static)
         if not self.exchangeable and depends_on_contents(recording, self.environment):
             self.environment.watch_contents()
@@ -143,6 +147,14 @@ def only_calculates(recording: Recording, environment: Environment, static: Sequ
     if any(n.name == "constant" and not n.attrs["weak"] for n in recording.graph.all_nodes()):
         return False
     return calculates(environment, static)
+
+
+def forwards_in_python(graph: Graph) -> set[types.CodeType]:
+    """The code of users' forwards that the program runs in Python in each call and does not hold recorded too."""
+    nodes = list(graph.all_nodes())
+    left = {n.attrs["function"].function for n in nodes if n.name == "host_call"}
+    left -= {n.attrs["record"].function for n in nodes if n.name == "call"}
+    return {f.forward.__code__ for f in left if isinstance(f.forward, types.FunctionType)}
 
 
 def depends_on_contents(recording: Recording, environment: Environment) -> bool:
