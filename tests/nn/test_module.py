@@ -201,6 +201,26 @@ def test_hooks_can_replace_arguments_output_and_gradients():
     assert numbers(x.grad).tolist() == [1000.0, 1000.0] and numbers(m.w.grad).tolist() == [10.0, 20.0]
 
 
+def test_hooks_that_are_called_after_an_exception_too():
+    class Fails(nn.Module):
+        def forward(self, x):
+            raise ValueError("no")
+
+    seen = []
+
+    def complaining(module, args, output):
+        seen.append("complaining")
+        raise RuntimeError("hook")
+
+    module = Fails()
+    module.register_forward_hook(lambda m, args, output: seen.append("plain"))
+    module.register_forward_hook(complaining, always_call=True)
+    module.register_forward_hook(lambda m, args, k, output: seen.append(output), always_call=True, with_kwargs=True)
+    with pytest.warns(UserWarning, match="after an exception"), pytest.raises(ValueError, match="no"):
+        module(tg.ones(2))
+    assert seen == ["complaining", None]
+
+
 def test_backward_hooks_see_both_gradients_and_can_be_removed():
     seen = []
     m = Scale()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
@@ -19,18 +20,38 @@ def call_module(module: Module, args: tuple[Any, ...], kwargs: Mapping[str, Any]
         raise AttributeError(f"{type(module).__name__} was called before Module.__init__()")
     if not (module._forward_pre_hooks or module._forward_hooks or module._backward_hooks or module._backward_pre_hooks):
         return module.forward(*args, **kwargs)
-    for key, hook in list(module._forward_pre_hooks.items()):
-        args, kwargs = _run_pre_hook(module, key, hook, args, kwargs)
-    watch = None
-    if module._backward_hooks or module._backward_pre_hooks:
-        watch = _BackwardWatch(module)
-        args = watch.inputs(args)
-    result = module.forward(*args, **kwargs)
+    result, called = None, set()
+    try:
+        for key, hook in list(module._forward_pre_hooks.items()):
+            args, kwargs = _run_pre_hook(module, key, hook, args, kwargs)
+        watch = None
+        if module._backward_hooks or module._backward_pre_hooks:
+            watch = _BackwardWatch(module)
+            args = watch.inputs(args)
+        result = module.forward(*args, **kwargs)
+        for key, hook in list(module._forward_hooks.items()):
+            called.add(key)
+            result = _run_hook(module, key, hook, args, kwargs, result)
+        return result if watch is None else watch.outputs(result)
+    except Exception:
+        _run_always(module, called, args, kwargs, result)
+        raise
+
+
+def _run_hook(module: Module, key: int, hook: Any, args: Any, kwargs: Any, result: Any) -> Any:
+    with_kwargs = module._hook_options.get(key, {}).get("with_kwargs")
+    changed = hook(module, args, kwargs, result) if with_kwargs else hook(module, args, result)
+    return result if changed is None else changed
+
+
+def _run_always(module: Module, called: set[int], args: Any, kwargs: Any, result: Any) -> None:
+    """After an exception: the hooks with `always_call` that have not been called; what they raise is a warning."""
     for key, hook in list(module._forward_hooks.items()):
-        with_kwargs = module._hook_options.get(key, {}).get("with_kwargs")
-        changed = hook(module, args, kwargs, result) if with_kwargs else hook(module, args, result)
-        result = result if changed is None else changed
-    return result if watch is None else watch.outputs(result)
+        if key not in called and module._hook_options.get(key, {}).get("always_call"):
+            try:
+                result = _run_hook(module, key, hook, args, kwargs, result)
+            except Exception as error:
+                warnings.warn(f"a forward hook with always_call raised {error!r} after an exception", stacklevel=3)
 
 
 def _run_pre_hook(module: Module, key: int, hook: Any, args: Any, kwargs: Any) -> tuple[Any, Any]:

@@ -344,7 +344,10 @@ class Module(StateHooks):
     def register_forward_hook(
         self, hook: Any, *, prepend: bool = False, with_kwargs: bool = False, always_call: bool = False
     ) -> RemovableHandle:
-        """`hook(module, args, output)` after forward; what it returns replaces the output."""
+        """`hook(module, args, output)` after forward; what it returns replaces the output.
+
+        With `always_call` also where forward raises an exception; `output` is then None.
+        """
         return self._add_hook(self._forward_hooks, hook, prepend, with_kwargs=with_kwargs, always_call=always_call)
 
     def register_full_backward_pre_hook(self, hook: Any, prepend: bool = False) -> RemovableHandle:
