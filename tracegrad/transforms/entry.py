@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import types
+from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
@@ -48,7 +49,7 @@ class Entry:
         # What the recording found outside its arguments. Taken after it: side effects happen while recording only.
         self.environment = Environment(function, self.static)
         self.settled = recording.before is None or not self.environment.lost_arrays_of(recording.before)
-        running = forwards_in_python(recording.graph)
+        running = code_run_in_python(recording.graph, program.graph)
         if running:
             self.environment = Environment(function, self.static, running)
         self.exchangeable = only_calculates(recording, self.environment, self.static)
@@ -149,12 +150,18 @@ def only_calculates(recording: Recording, environment: Environment, static: Sequ
     return calculates(environment, static)
 
 
-def forwards_in_python(graph: Graph) -> set[types.CodeType]:
-    """The code of users' forwards that the program runs in Python in each call and does not hold recorded too."""
+def code_run_in_python(graph: Graph, whole: Graph) -> set[types.CodeType]:
+    """The code of users' Functions that the program runs in Python in each call, and holds nowhere recorded.
+
+    `graph` is the recording's and `whole` what the program computes, with the adjoint if it has one.
+    """
     nodes = list(graph.all_nodes())
-    left = {n.attrs["function"].function for n in nodes if n.name == "host_call"}
-    left -= {n.attrs["record"].function for n in nodes if n.name == "call"}
-    return {f.forward.__code__ for f in left if isinstance(f.forward, types.FunctionType)}
+    forwards = Counter(n.attrs["function"].function for n in nodes if n.name == "host_call")
+    backwards = Counter(n.attrs["function"].record.function for n in whole.all_nodes() if n.name == "host_backward")
+    recorded = {n.attrs["record"].function for n in nodes if n.name == "call"}
+    left = {f for f in forwards if f not in recorded}
+    run = [f.forward for f in left] + [f.backward for f in left if backwards[f] >= forwards[f]]
+    return {f.__code__ for f in run if isinstance(f, types.FunctionType)}
 
 
 def depends_on_contents(recording: Recording, environment: Environment) -> bool:
