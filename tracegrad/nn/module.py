@@ -230,18 +230,17 @@ class Module(StateHooks):
 
     def get_parameter(self, target: str) -> Parameter:
         """The parameter at a dotted path. Raises AttributeError."""
-        path, _, name = target.rpartition(".")
-        found = self.get_submodule(path)._parameters.get(name)
-        if found is None:
-            raise AttributeError(f"{type(self).__name__} has no parameter {target!r}")
-        return found
+        return self._at_path(target, "_parameters", "parameter")
 
     def get_buffer(self, target: str) -> Tensor:
         """The buffer at a dotted path. Raises AttributeError."""
+        return self._at_path(target, "_buffers", "buffer")
+
+    def _at_path(self, target: str, table: str, what: str) -> Any:
         path, _, name = target.rpartition(".")
-        found = self.get_submodule(path)._buffers.get(name)
+        found = getattr(self.get_submodule(path), table).get(name)
         if found is None:
-            raise AttributeError(f"{type(self).__name__} has no buffer {target!r}")
+            raise AttributeError(f"{type(self).__name__} has no {what} {target!r}")
         return found
 
     # ---- state -----------------------------------------------------------------------------------------------------
