@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import builtins
 import collections
 import contextvars
 import dataclasses
 import functools
+import math
 import operator
 import os
 import sys
@@ -22,7 +24,7 @@ from tracegrad import nn
 from tracegrad.trace.environment import Environment
 
 MODULE = types.ModuleType("module_of_a_user")
-NUMBER, LIST = 2.0, [1.0, [2.0]]
+NUMBER, LIST, GETATTR = 2.0, [1.0, [2.0]], builtins.getattr
 Case = tuple[Callable[..., Any], Callable[[], Any]]
 CASES: dict[str, Callable[[], Case]] = {}
 
@@ -57,8 +59,8 @@ class Record(types.SimpleNamespace):
     pass
 
 
-def sets(target: Any, **values: Any) -> Callable[[], None]:
-    return lambda: [setattr(target, name, value) for name, value in values.items()] and None
+def sets(target: Any, **values: Any) -> Callable[..., None]:
+    return lambda *_: [setattr(target, name, value) for name, value in values.items()] and None
 
 
 NAMESPACE_MAKERS: dict[str, Callable[[], Any]] = {
@@ -292,6 +294,69 @@ def test_kinds(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("K_OF_A_TEST", raising=False)
     with np.errstate():
         noticed(*CASES[name]())
+
+
+PREFIX, CHOSEN = "weight_", {"name": "tanh"}
+MADE_UP: dict[str, tuple[Callable[..., Any], Callable[..., Any], float]] = {
+    "attribute": (lambda x: x * getattr(REFERRED, PREFIX + "a"), lambda m: m.setattr(REFERRED, "weight_a", 4.0), 6.0),
+    "not yet there": (lambda x: x * getattr(REFERRED, PREFIX + "b", 1.0), sets(REFERRED, weight_b=4.0), 6.0),
+    "global": (lambda x: x * globals()[PREFIX + "c"], lambda m: m.setitem(globals(), "weight_c", 4.0), 6.0),
+    "global that was not there": (
+        lambda x: x * (4.0 if PREFIX + "d" in globals() else 1.0), lambda m: m.setitem(globals(), "weight_d", 4.0), 6.0,
+    ),
+    "evaluated": (lambda x: eval(" x * " + PREFIX + "c"), lambda m: m.setitem(globals(), "weight_c", 4.0), 6.0),
+    "function of NumPy": (lambda x: getattr(np, CHOSEN["name"])(x), lambda m: m.setattr(np, "tanh", np.negative), -1.5),
+    "patched": (lambda x: np.cos(x), lambda m: m.setattr("numpy.cos", np.negative), -1.5),
+    "patched below": (lambda x: np.linalg.norm(x), lambda m: m.setattr("numpy.linalg.norm", np.negative), -1.5),
+    "constant of Python": (lambda x: x * math.pi, lambda m: m.setattr(math, "pi", 3.0), 4.5),
+    "shadowed": (lambda x: x * abs(-2.0), lambda m: m.setitem(globals(), "abs", lambda v: 3.0), 4.5),
+    "table of modules": (
+        lambda x: x * sys.modules["module_of_a_user"].k,
+        lambda m: m.setitem(sys.modules, "module_of_a_user", types.SimpleNamespace(k=4.0)), 6.0,
+    ),
+    "flags": (lambda x: x * FLAGGED.flags.writeable, lambda m: FLAGGED.setflags(write=False), 0.0),
+    "number in an array": (lambda x: x * SCALAR, lambda m: SCALAR.fill(4.0), 6.0),
+}  # fmt: skip
+REFERRED.weight_a = weight_c = 1.0
+FLAGGED, SCALAR = np.zeros(3), np.array(1.0)
+
+
+@pytest.mark.parametrize("name", MADE_UP)
+def test_names_made_at_run_time_and_what_libraries_hold(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    function, modify, after = MADE_UP[name]
+    monkeypatch.setitem(sys.modules, "module_of_a_user", MODULE)
+    MODULE.k = 1.0  # type: ignore[attr-defined]
+    compiled = tg.jit(function)
+    for _ in range(2):
+        assert compiled(1.5) == pytest.approx(function(1.5), rel=1e-15)
+    assert len(compiled.recompiles) == 1
+    modify(monkeypatch)
+    assert compiled(1.5) == after == function(1.5)
+    assert builtins.getattr is GETATTR and len(compiled.recompiles) == 2
+
+
+def test_globals_are_those_of_the_module() -> None:
+    def count(x: Any) -> Any:
+        globals()["COUNTED"] = globals().get("COUNTED", 0) + 1
+        globals().update(LAST=len(globals()))
+        return x * globals().pop("COUNTED")
+
+    assert tg.jit(count)(1.5) == 1.5 and "COUNTED" not in globals() and globals()["LAST"] > 20
+
+
+def test_shapes_changed_in_place_and_objects_that_answer_for_themselves() -> None:
+    class Doubling:
+        factor, k = 2.0, 3.0
+
+        def __getattribute__(self, name: str) -> Any:
+            return object.__getattribute__(self, name) * object.__getattribute__(self, "factor")
+
+    array, thing = np.arange(4.0), Doubling()
+    noticed(lambda x: x * thing.k, lambda: setattr(Doubling, "factor", 3.0))
+    function = tg.jit(lambda x: x * array.shape[0])
+    assert function(1.5) == 6.0
+    array.shape = (2, 2)
+    assert function(1.5) == 3.0
 
 
 def test_large_arrays_that_decide() -> None:

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from tracegrad.tensor import Tensor
-from tracegrad.trace.dependencies import MISSING, library
+from tracegrad.trace.dependencies import MISSING, disguised, library
 
 if TYPE_CHECKING:
     from tracegrad.trace.environment import Environment
@@ -59,13 +59,15 @@ def calculates(environment: Environment, static: Sequence[Any]) -> bool:
 
 def _known(value: Any, codes: Set[types.CodeType], name: str = "") -> bool:
     """Whether a value from outside is data, or a function whose code is among `codes` or that of NumPy's name."""
+    if disguised(value):
+        return False
     if value is MISSING or isinstance(value, (*_NUMBERS, Tensor)) or type(value) in _DATA:
         return True
     if isinstance(value, types.FunctionType) and value.__code__ in codes:
         return True
     if isinstance(value, types.ModuleType):
         return value is np
-    if name in _UNARY | _BINARY and getattr(np, name) is value:
+    if (name in _UNARY | _BINARY and getattr(np, name) is value) or value is abs or value is sum:
         return True
     kind = type(value)
     return not callable(value) and not library(kind.__module__) and kind.__getattribute__ is object.__getattribute__

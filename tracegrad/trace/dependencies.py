@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import builtins
 import contextvars
-import dis
 import functools
 import inspect
 import io
@@ -21,13 +20,14 @@ import threading
 import types
 import weakref
 from collections import abc, deque
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from tracegrad.errors import is_internal
 from tracegrad.tensor import Tensor
+from tracegrad.trace.codes import BY_STRING, code_names, identifiers, loaded_globals, modules_named
 
 if TYPE_CHECKING:
     from tracegrad.trace.environment import Environment
@@ -41,13 +41,11 @@ _COLLECTIONS = (abc.Mapping, abc.Set, abc.Sequence, abc.ValuesView, abc.ItemsVie
 _BOUND = (types.BuiltinMethodType, type([].__len__))
 _GETTERS = (operator.attrgetter, operator.itemgetter, operator.methodcaller)
 _FUNCTIONS = (types.FunctionType, staticmethod, classmethod, property)
-_BUILTINS = frozenset(vars(builtins))  # which have been there from the start
 _MODULE_TABLES = (
     "_parameters", "_buffers", "_modules", "_forward_pre_hooks", "_forward_hooks", "_backward_pre_hooks",
     "_backward_hooks",
 )  # fmt: skip
 _WHOLE_OBJECTS = {"__dict__", "vars", "asdict", "astuple", "replace", "fields", "copy", "deepcopy"}
-_BY_STRING = {"globals", "locals", "eval", "exec"}
 _SETTINGS = {"geterr": np.geterr, "get_printoptions": np.get_printoptions}
 _CONSTRUCTORS = ("__init__", "__new__", "__post_init__")
 _NAMED_ONLY = (["tracegrad", "nn"], ["abc"], ["typing"], ["enum"])  # classes whose own code calls little of others
@@ -63,12 +61,19 @@ class Collector:
         self.asked: set[str] = set()  # names that code asks for without relying on them
         self.seen: set[int] = set()
         self.called: set[int] = set()  # classes that code names, and so may call
+        self.named: set[tuple[int, frozenset[str]]] = set()  # modules, and names that were looked up in them
         self.objects: list[Any] = []
         self.tensors: list[Tensor] = []
 
-    def collect(self, *roots: Any) -> None:
+    def collect(self, *roots: Any, lookups: Sequence[Any] = ()) -> None:
+        """Walk from the function, static arguments, and what was looked up by names that no code has."""
         for root in roots:
             self.visit(root)
+        for lookup in lookups:
+            if isinstance(lookup, types.FunctionType):
+                self._names_of(lookup)
+            elif not isinstance(lookup[0], Tensor):
+                self._looked_up(*lookup)
         # Attribute names grow while functions are found, so objects are walked until nothing new turns up.
         done: set[tuple[int, str]] = set()
         progress = True
@@ -85,15 +90,33 @@ class Collector:
                     progress = self._whole(owner) or progress
         for tensor in self.tensors if "requires_grad" in self.names else ():
             self.environment.watch_attribute(tensor, "requires_grad")
+        for array in self.environment.arrays.values() if "flags" in self.names else ():
+            self.environment.watch_state(functools.partial(_flags, array))
+
+    def _looked_up(self, owner: Any, name: str) -> None:
+        """An attribute, or a key of a namespace, that code asked for by a name made at run time."""
+        if isinstance(owner, types.ModuleType):
+            owner = owner.__dict__
+        if isinstance(owner, dict):
+            self.environment.watch_item(owner, name)
+            self.visit(owner.get(name))
+            return
+        if not hasattr(owner, name):
+            self.asked.add(name)
+        self.names.add(name)
+        self.visit(owner)
 
     def visit(self, value: Any) -> None:
-        if isinstance(value, type):
+        if issubclass(type(value), type):
             self.called.update(map(id, value.__mro__))
-        if id(value) in self.seen or (isinstance(value, _ATOMS) and not hasattr(value, "__dict__")):
+        if id(value) in self.seen or (issubclass(type(value), _ATOMS) and not hasattr(value, "__dict__")):
             return
         self.seen.add(id(value))
         environment = self.environment
-        if isinstance(value, np.ndarray):
+        if disguised(value):
+            self.visit(object.__getattribute__(value, "__dict__") if type(value).__dictoffset__ else None)
+            self._class(type(value))
+        elif isinstance(value, np.ndarray):
             environment.arrays[id(value)] = value
             if hasattr(value, "__dict__"):
                 self.objects.append(value)
@@ -102,8 +125,7 @@ class Collector:
         elif isinstance(value, types.FunctionType):
             self._function(value)
         elif isinstance(value, types.ModuleType):
-            if not library(value.__name__):
-                self.objects.append(value)
+            self.objects.append(value)
         elif isinstance(value, types.MethodType):
             self.visit(value.__func__)
             self.visit(value.__self__)
@@ -122,6 +144,8 @@ class Collector:
             self.visit(value.__wrapped__)  # a decorated function
         elif hasattr(type(value), "trace_structure"):  # an optimizer, which reads its numbers afresh in each call
             environment.watch_attribute(value, "trace_structure")
+            for hook in value.step_hooks:
+                self.visit(hook)
         elif str(type(value).__module__).startswith("numpy.random"):
             environment.generators.append(value)
         elif isinstance(value, type):
@@ -213,7 +237,7 @@ class Collector:
     def _names_of(self, function: types.FunctionType) -> None:
         """What the code of a function names."""
         code = function.__code__
-        names, strings = set(code_names(code)), set(_identifiers(code))
+        names, strings = set(code_names(code)), set(identifiers(code))
         self.names |= names | strings
         if not names.isdisjoint({"hasattr", "getattr"}):
             self.asked |= strings
@@ -221,28 +245,43 @@ class Collector:
             self.asked |= names
         for name in names & _SETTINGS.keys():
             self.environment.watch_state(_as_text(_SETTINGS[name]))
-        modules = sys.modules if _imports(code) else {}
-        for name in sorted(names | (strings if names & _BY_STRING else set())):
-            scope: Any = function.__globals__
+        scope: Any = function.__globals__
+        for name in sorted(loaded_globals(code) | (strings if names & BY_STRING else set())):
+            found: Any = scope
             if name not in scope and name in vars(builtins):
-                if name in _BUILTINS:
-                    continue
-                scope = vars(builtins)
-            if name in scope or "NameError" in names:
                 self.environment.watch_item(scope, name)
-            value = scope[name] if name in scope else modules.get(name)
-            self.visit(value)
-            if isinstance(value, types.ModuleType):
-                self._module(value, names)
+                found = vars(builtins)
+            if name in found or "NameError" in names:
+                self.environment.watch_item(found, name)
+            value = found.get(name)
+            if not issubclass(type(value), types.ModuleType):
+                self.visit(value)
+                continue
+            self._module(value, frozenset(names | strings if "getattr" in names else names))
+            if not library(value.__name__):
+                self.visit(value)
+        for name in sorted(modules_named(code, names, scope.get("__package__"))):
+            self.environment.watch_item(sys.modules, name)
+            self._module(sys.modules[name], frozenset(names))
 
-    def _module(self, module: types.ModuleType, names: set[str]) -> None:
-        for name in sorted(names):
-            if library(module.__name__):
-                if name == "environ" or (name == "getenv" and module is os):
-                    self.visit(os.environ)
-            elif name in module.__dict__:
-                self.environment.watch_item(module.__dict__, name)
-                self.visit(module.__dict__[name])
+    def _module(self, module: types.ModuleType, names: frozenset[str]) -> None:
+        """The attributes of a module that some code names, and those of modules among them."""
+        if (id(module), names) in self.named:
+            return
+        self.named.add((id(module), names))
+        for name in sorted(names & module.__dict__.keys()):
+            self._of_module(module, name)
+            if issubclass(type(module.__dict__[name]), types.ModuleType):
+                self._module(module.__dict__[name], names)
+        if module is os and "getenv" in names:
+            self.visit(os.environ)
+
+    def _of_module(self, module: types.ModuleType, name: str) -> None:
+        """An attribute of a module; what those of libraries contain is not looked at."""
+        value = module.__dict__[name]
+        self.environment.watch_item(module.__dict__, name)
+        if not library(module.__name__) or value is os.environ:
+            self.visit(value)
 
     def _nn_module(self, module: Any) -> None:
         """What it holds, and where code of ours runs it, which is not walked, its settings."""
@@ -272,6 +311,9 @@ class Collector:
 
     def _attribute(self, owner: Any, name: str) -> None:
         environment = self.environment
+        if isinstance(owner, types.ModuleType) and name in owner.__dict__:
+            self._of_module(owner, name)
+            return
         namespace = getattr(owner, "__dict__", None)
         found = isinstance(namespace, dict) and name in namespace
         if found and not isinstance(owner, threading.local):
@@ -302,6 +344,11 @@ class Collector:
             self.visit(value)
 
 
+def disguised(value: Any) -> bool:
+    """Whether a user's `__getattribute__` answers for all attributes, so that nothing must be asked of the object."""
+    return type(type(value).__getattribute__) is types.FunctionType
+
+
 def _own(value: Any, name: str) -> Any:
     """What the instance itself has under a name; a `__getattr__` of the user's is not asked."""
     namespace = getattr(value, "__dict__", None)
@@ -327,6 +374,10 @@ def _is_slot(owner: Any, name: str) -> bool:
     return isinstance(getattr(type(owner), name, None), (types.MemberDescriptorType, types.GetSetDescriptorType))
 
 
+def _flags(array: np.ndarray) -> int:
+    return array.flags.num
+
+
 def _attribute_names(owner: Any) -> set[str]:
     names: set[str] = set()
     if isinstance(owner, type):
@@ -341,31 +392,6 @@ def _attribute_names(owner: Any) -> set[str]:
         elif library(type(owner).__module__):
             names.update(n for n, v in cls.__dict__.items() if isinstance(v, property))
     return names
-
-
-def code_names(code: types.CodeType) -> Iterator[str]:
-    """The names that a code object and those within it load."""
-    yield from code.co_names
-    for constant in code.co_consts:
-        if isinstance(constant, types.CodeType):
-            yield from code_names(constant)
-
-
-def _imports(code: types.CodeType) -> bool:
-    """Whether a code object or one within it has an import statement."""
-    if dis.opmap["IMPORT_NAME"] in code.co_code[::2]:
-        return True
-    return any(isinstance(c, types.CodeType) and _imports(c) for c in code.co_consts)
-
-
-def _identifiers(code: types.CodeType) -> Iterator[str]:
-    """The strings in a code object that are names, or words of an expression where it is evaluated."""
-    evaluated = not _BY_STRING.isdisjoint(code.co_names)
-    for constant in code.co_consts:
-        if isinstance(constant, types.CodeType):
-            yield from _identifiers(constant)
-        elif isinstance(constant, str) and (constant.isidentifier() or evaluated):
-            yield from (w for w in "".join(c if c.isalnum() or c == "_" else " " for c in constant).split())
 
 
 @functools.cache

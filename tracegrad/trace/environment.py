@@ -10,6 +10,7 @@ from __future__ import annotations
 import copy
 import dis
 import itertools
+import keyword
 import operator
 import types
 from collections.abc import Callable, Mapping, Sequence, Set
@@ -19,16 +20,22 @@ import numpy as np
 
 from tracegrad.trace.arithmetic import exchanges
 from tracegrad.trace.dependencies import MISSING, Collector, cell_value
+from tracegrad.trace.substitutes import original
 
 
 class Environment:
     """A snapshot: per dependency the place it is read from, and what was found there.
 
     `running`: code that compiled programs run in Python, in each call, so that what it reads is not looked at.
+    `lookups`: what was looked up by names made at run time, see `trace.lookups`.
     """
 
     def __init__(
-        self, function: Callable[..., Any], static: Sequence[Any] = (), running: Set[types.CodeType] = frozenset()
+        self,
+        function: Callable[..., Any],
+        static: Sequence[Any] = (),
+        running: Set[types.CodeType] = frozenset(),
+        lookups: Sequence[Any] = (),
     ):
         self.running = running
         self._cells: list[tuple[Any, Any]] = []
@@ -38,9 +45,11 @@ class Environment:
         self._states: list[tuple[Callable[[], Any], Any]] = []
         self.arrays: dict[int, np.ndarray] = {}
         self._contents: list[tuple[np.ndarray, tuple[Any, ...], bytes]] = []
+        self._kinds: list[tuple[np.ndarray, tuple[Any, ...]]] = []
         self.generators: list[Any] = []  # NumPy's, whose numbers a recording would freeze
         self.codes: list[types.CodeType] = []
-        Collector(self).collect(function, *static)
+        self._watched: set[tuple[int, str]] = set()
+        Collector(self).collect(function, *static, lookups=lookups)
         # A descriptor that makes a new object each time says nothing by it.
         self._attributes = [(o, n, v) for o, n, v in self._attributes if same(getattr(o, n, MISSING), v)]
         self.holds = self._compile()
@@ -48,7 +57,7 @@ class Environment:
     @property
     def always(self) -> bool:
         """Whether there is nothing that could change."""
-        kinds = self._cells, self._items, self._attributes, self._containers, self._states, self._contents
+        kinds = self._cells, self._items, self._attributes, self._containers, self._states, self._contents, self._kinds
         return not any(kinds)
 
     def watch_attribute(self, owner: Any, name: str) -> None:
@@ -57,7 +66,9 @@ class Environment:
 
     def watch_item(self, namespace: Any, name: str) -> None:
         """Compare what a namespace has under a name, be it nothing."""
-        self._items.append((namespace, name, namespace.get(name, MISSING)))
+        if (id(namespace), name) not in self._watched:
+            self._watched.add((id(namespace), name))
+            self._items.append((namespace, name, original(namespace.get(name, MISSING))))
 
     def watch_cell(self, cell: Any) -> None:
         """Compare a variable of a closure."""
@@ -73,7 +84,13 @@ class Environment:
 
     def watch_contents(self) -> None:
         """From now on the numbers in the arrays count too, not only which arrays they are."""
-        self._contents = [(a, (a.shape, a.dtype), a.tobytes()) for a in self.arrays.values()]
+        self._contents = [(a, _kind(a), a.tobytes()) for a in self.arrays.values()]
+        self.holds = self._compile()
+
+    def watch_kinds(self, captured: Sequence[Any]) -> None:
+        """From now on the shapes and dtypes of arrays count that are not among these inputs of the program, too."""
+        inputs = set(map(id, captured))
+        self._kinds = [(a, _kind(a)) for a in self.arrays.values() if id(a) not in inputs]
         self.holds = self._compile()
 
     def may_decide(self) -> bool:
@@ -120,10 +137,14 @@ class Environment:
         new = copy.copy(self)
         new._cells, new._items, new._attributes, new._containers = cells, items, attributes, containers
         new.arrays = {id(b): b for b in (found.get(key, a) for key, a in self.arrays.items())}
+        new._kinds = [(found.get(id(a), a), kind) for a, kind in self._kinds]
+        if any(_kind(a) != kind for a, kind in new._kinds):
+            return None
         values = {
             f"{letter}v{i}": p[-1] for letter, (_, now) in zip("cnar", kinds, strict=True) for i, p in enumerate(now)
         }
         values |= {f"sv{i}": now for i, (_, now) in enumerate(containers)}
+        values |= {f"k{i}": array for i, (array, _) in enumerate(new._kinds)}
         new.holds = types.FunctionType(self.holds.__code__, {**self.holds.__globals__, **values})
         return new, found
 
@@ -136,10 +157,17 @@ class Environment:
             terms.append(f"(c{i}.cell_contents is cv{i} or same(cell_value(c{i}), cv{i}))")
         for i, (namespace, name, value) in enumerate(self._items):
             scope |= {f"n{i}": namespace, f"nv{i}": value}
-            terms.append(f"(n{i}.get({name!r}, missing) is nv{i} or same(n{i}.get({name!r}, missing), nv{i}))")
+            if type(namespace) is not dict:
+                terms.append(f"(n{i}.get({name!r}, missing) is nv{i} or same(n{i}.get({name!r}, missing), nv{i}))")
+            elif value is MISSING:
+                terms.append(f"{name!r} not in n{i}")
+            else:  # several times as fast as get
+                terms.append(f"(n{i}[{name!r}] is nv{i} or same(n{i}[{name!r}], nv{i}))")
         for i, (owner, name, value) in enumerate(self._attributes):
             scope |= {f"a{i}": owner, f"av{i}": value}
-            terms.append(f"same(getattr(a{i}, {name!r}, missing), av{i})")
+            found = f"getattr(a{i}, {name!r}, missing)"
+            plain = value is not MISSING and name.isidentifier() and not keyword.iskeyword(name)
+            terms.append(f"({f'a{i}.{name}' if plain else found} is av{i} or same({found}, av{i}))")
         for i, (container, snapshot) in enumerate(self._containers):
             scope |= {f"s{i}": container, f"sv{i}": snapshot, "is_": operator.is_, "chain": itertools.chain}
             terms.append(f"({_same_elements(i, container, snapshot)} or same(items(s{i}), sv{i}))")
@@ -149,9 +177,20 @@ class Environment:
         for i, (array, kind, contents) in enumerate(self._contents):
             scope |= {f"d{i}": array, f"dk{i}": kind, f"dv{i}": contents, "has_bits": _has_bits}
             terms.append(f"has_bits(d{i}, dk{i}, dv{i})")
-        return eval("lambda: " + (" and ".join(terms) or "True"), scope)
+        for i, (array, kind) in enumerate(self._kinds):
+            scope |= {f"k{i}": array, f"kv{i}": kind, "kind": _kind}
+            terms.append(f"kind(k{i}) == kv{i}")
+        exec(_HOLDS.format(" and ".join(terms) or "True"), scope)
+        return scope["holds"]  # type: ignore[no-any-return]
 
 
+_HOLDS = """
+def holds():
+    try:
+        return {}
+    except (KeyError, AttributeError):
+        return False
+"""
 _NUMBERS = frozenset({"float", "int", "bool", "complex", "range", "item", "tolist", "any", "all"})
 _BRANCHES = frozenset(
     number
@@ -191,9 +230,13 @@ def _shown(value: Any) -> str:
     return "nothing" if value is MISSING else repr(value)
 
 
+def _kind(array: np.ndarray) -> tuple[Any, ...]:
+    return array.shape, array.dtype
+
+
 def _has_bits(array: np.ndarray, kind: tuple[Any, ...], contents: bytes) -> bool:
     """Whether an array has this shape and dtype, and these bytes in C order."""
-    if (array.shape, array.dtype) != kind:
+    if _kind(array) != kind:
         return False
     if array.flags.c_contiguous and array.nbytes > _COPIED and array.dtype.kind in "biufc":
         return memoryview(array).cast("B") == contents
@@ -205,6 +248,7 @@ _COPIED = 1 << 14  # bytes up to which a copy costs less than a view
 
 def same(a: Any, b: Any) -> bool:
     """Identity, or for atoms and tuples of them equality of type and bits (so that 0.0 and -0.0, 1 and True differ)."""
+    a, b = original(a), original(b)
     if a is b:
         return True
     if type(a) is not type(b):

@@ -10,9 +10,8 @@ from __future__ import annotations
 
 import builtins
 import functools
-import threading
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
 import numpy as np
@@ -21,46 +20,25 @@ from tracegrad.ir.dims import Dim
 from tracegrad.ir.sizes import Size, active
 from tracegrad.ops import creation
 from tracegrad.tensor import Tensor
+from tracegrad.trace.substitutes import Functions, Substitutes
 
 _NUMPY = ("arange", "empty", "eye", "full", "identity", "linspace", "ones", "zeros")
-_lock = threading.Lock()
-_former: dict[tuple[Any, str], Any] = {}
-_recordings = 0
 
 
-@contextmanager
-def functions_of_sizes() -> Iterator[None]:
+def functions_of_sizes() -> AbstractContextManager[None]:
     """Inside the block they take symbolic sizes, if this thread records with such."""
-    global _recordings
-    if active.sizes is None:
-        yield
-        return
-    with _lock:
-        _recordings += 1
-        if _recordings == 1:
-            _install()
-    try:
-        yield
-    finally:
-        with _lock:
-            _recordings -= 1
-            if not _recordings:
-                _remove()
+    return nullcontext() if active.sizes is None else _substitutes.installed()
 
 
-def _install() -> None:
-    _former[builtins, "len"] = builtins.len
-    builtins.len = _length(builtins.len)
+def _functions() -> Functions:
+    functions: dict[tuple[Any, str], Any] = {(builtins, "len"): _length(builtins.len)}
     for name in _NUMPY:
-        _former[np, name] = getattr(np, name)
         ours = getattr(creation, f"_numpy_{name}", None) or getattr(creation, name)
-        setattr(np, name, _of_sizes(getattr(np, name), ours))
+        functions[np, name] = _of_sizes(getattr(np, name), ours)
+    return functions
 
 
-def _remove() -> None:
-    for (module, name), function in _former.items():
-        setattr(module, name, function)
-    _former.clear()
+_substitutes = Substitutes(_functions)
 
 
 def _length(original: Callable[[Any], int]) -> Callable[[Any], Any]:

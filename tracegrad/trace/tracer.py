@@ -108,6 +108,8 @@ class Trace:
         array = check_array(np.asarray(value))
         if array.ndim:
             return self._capture(array)
+        if array is value:
+            array = array.copy()  # Python may overwrite it later
         return self._constant(array, (array.dtype.type, array.tobytes()), weak=False)
 
     def _constant(self, array: np.ndarray, key: tuple[type, Any], weak: bool) -> Var:

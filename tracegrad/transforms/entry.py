@@ -43,18 +43,20 @@ class Entry:
         function: Callable[..., Any],
     ):
         self.key, self.dynamic = call.key, tuple(call.dynamic)
-        self.recording, self.program, self.gradient = replace(recording, before=None), program, gradient
+        self.recording, self.program, self.gradient = replace(recording, before=None, lookups=()), program, gradient
         # Kept alive, since keys hold the ids of what cannot be hashed.
         self.static = [leaf for i, leaf in enumerate(call.leaves) if i not in set(call.dynamic)]
         # What the recording found outside its arguments. Taken after it: side effects happen while recording only.
-        self.environment = Environment(function, self.static)
+        self.environment = Environment(function, self.static, lookups=recording.lookups)
         self.settled = recording.before is None or not self.environment.lost_arrays_of(recording.before)
         running = code_run_in_python(recording.graph, program.graph)
         if running:
-            self.environment = Environment(function, self.static, running)
+            self.environment = Environment(function, self.static, running, recording.lookups)
         self.exchangeable = only_calculates(recording, self.environment, self.static)
         if not self.exchangeable and depends_on_contents(recording, self.environment):
             self.environment.watch_contents()
+        else:
+            self.environment.watch_kinds(recording.captured)
         self.may_not_end = may_not_end(recording)
         self.calls = 0
         self.sizes: Conditions | None = None  # for a recording with symbolic sizes, what they must be

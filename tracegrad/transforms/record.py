@@ -24,6 +24,7 @@ from tracegrad.trace.columns import Columns
 from tracegrad.trace.contents import refuse_writes_outside
 from tracegrad.trace.environment import Environment
 from tracegrad.trace.leaf_gradients import Live
+from tracegrad.trace.lookups import lookups_noted
 from tracegrad.trace.randomness import random_numbers_watched
 from tracegrad.trace.size_functions import functions_of_sizes
 from tracegrad.trace.tracer import Captured, Trace
@@ -52,7 +53,8 @@ class Recording:
 
     `guards` are the numbers Python saw for the last `len(guards)` outputs: the recording is right while they recur.
     Between the results and them stand the new values of what the function modifies, as `effects` says. `loops` says
-    which plain Python loops became loops of the graph, and which did not. `before` is what was outside at the start.
+    which plain Python loops became loops of the graph, and which did not. `before` is what was outside at the start,
+    `lookups` what code looked up by names made at run time.
     """
 
     graph: Graph
@@ -63,6 +65,7 @@ class Recording:
     effects: Effects
     loops: tuple[str, ...] = ()
     before: Environment | None = None
+    lookups: tuple[Any, ...] = ()
 
     def inputs(self, leaves: Sequence[Any], dynamic: Sequence[int]) -> list[Any]:
         """What the program is given in a call with these argument leaves."""
@@ -117,7 +120,12 @@ def record(
     try:
         with setting(trace=trace, grad_enabled=grad_enabled):
             static = [leaf for i, leaf in enumerate(leaves) if i not in types]
-            with random_numbers_watched(function, static) as before, functions_of_sizes(), without_collection():
+            with (
+                random_numbers_watched(function, static) as before,
+                functions_of_sizes(),
+                lookups_noted(before.codes) as lookups,
+                without_collection(),
+            ):
                 result = call_user(function, args, kwargs)
             outputs, output = read_output(trace, result)
             results = [leaf for leaf in tree.flatten(result)[0] if isinstance(leaf, Tensor)]
@@ -136,7 +144,7 @@ def record(
     positions = list(types)
     wrt = tuple(positions.index(p) for p in differentiated)
     loops = tuple(dict.fromkeys((*trace.loops, *rolled.notes)))
-    return Recording(graph, tuple(captured), output, guards, wrt, effects, loops, before)
+    return Recording(graph, tuple(captured), output, guards, wrt, effects, loops, before, tuple(lookups))
 
 
 @contextlib.contextmanager
