@@ -144,3 +144,22 @@ def test_backward_twice_where_nothing_was_saved(prepare):
 
     prepare(run)(x)
     assert numbers(x.grad) == [2.0, 2.0]
+
+
+def test_hooks_on_saved_tensors_can_be_refused():
+    graph = tg.autograd.graph
+    x = leaf([1.0, 2.0])
+    with graph.disable_saved_tensors_hooks("outer"):
+        with (
+            graph.disable_saved_tensors_hooks("inner"),
+            pytest.raises(RuntimeError, match="inner"),
+            graph.save_on_cpu(),
+        ):
+            pass
+        with pytest.raises(RuntimeError, match="outer"), graph.saved_tensors_hooks(tg.tensor, tg.tensor):
+            pass
+    with graph.save_on_cpu(pin_memory=True):
+        (x * x).sum().backward()
+        with pytest.raises(RuntimeError, match="none here"), graph.disable_saved_tensors_hooks("none here"):
+            pass
+    assert numbers(x.grad) == [2.0, 4.0]

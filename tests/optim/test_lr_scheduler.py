@@ -34,6 +34,12 @@ def cosine(t: float, period: float, low: float) -> float:
     return low + (BASE - low) * (1 + math.cos(math.pi * t / period)) / 2
 
 
+def triangle(t: int, factor: float) -> float:
+    """Up by 2 in 4 steps, down in 6."""
+    within = t % 10
+    return BASE + 2 * factor * (within / 4 if within <= 4 else (10 - within) / 6)
+
+
 FORMULAS: dict[str, tuple[Callable, Callable[[int], float]]] = {
     "StepLR": (lambda o: schedules.StepLR(o, 7, 0.5), lambda t: BASE * 0.5 ** (t // 7)),
     "MultiStepLR": (
@@ -44,6 +50,23 @@ FORMULAS: dict[str, tuple[Callable, Callable[[int], float]]] = {
     "LinearLR": (lambda o: schedules.LinearLR(o, 0.2, 0.8, 10), lambda t: BASE * (0.2 + 0.06 * min(t, 10))),
     "PolynomialLR": (lambda o: schedules.PolynomialLR(o, 12, 2.0), lambda t: BASE * (1 - min(t, 12) / 12) ** 2),
     "LambdaLR": (lambda o: schedules.LambdaLR(o, lambda t: 1 / (t + 1)), lambda t: BASE / (t + 1)),
+    "MultiplicativeLR": (
+        lambda o: schedules.MultiplicativeLR(o, lambda t: 1 - 0.5 / t),
+        lambda t: BASE * math.prod(1 - 0.5 / i for i in range(1, t + 1)),
+    ),
+    "CyclicLR": (lambda o: schedules.CyclicLR(o, BASE, 2.5, 4, 6, cycle_momentum=False), lambda t: triangle(t, 1.0)),
+    "CyclicLR, half as high": (
+        lambda o: schedules.CyclicLR(o, BASE, 2.5, 4, 6, "triangular2", cycle_momentum=False),
+        lambda t: triangle(t, 0.5 ** (t // 10)),
+    ),
+    "CyclicLR, decaying": (
+        lambda o: schedules.CyclicLR(o, BASE, 2.5, 4, 6, "exp_range", 0.9, cycle_momentum=False),
+        lambda t: triangle(t, 0.9**t),
+    ),
+    "ChainedScheduler": (
+        lambda o: schedules.ChainedScheduler([schedules.ConstantLR(o, 0.1, 8), schedules.ExponentialLR(o, 0.9)]),
+        lambda t: BASE * 0.9**t * (0.1 if t < 8 else 1.0),
+    ),
     "CosineAnnealingLR": (lambda o: schedules.CosineAnnealingLR(o, 12, 0.1), lambda t: cosine(t, 12, 0.1)),
     "CosineAnnealingWarmRestarts": (
         lambda o: schedules.CosineAnnealingWarmRestarts(o, 4, 2, 0.05),
@@ -110,6 +133,27 @@ def test_one_cycle(strategy: str):
     np.testing.assert_allclose(betas, momenta, rtol=1e-12)
     with pytest.raises(OptimizerValueError, match="total steps is 11"):
         scheduler.step()
+
+
+def test_cyclic_momentum_goes_the_other_way():
+    o = optimizer("Adam")
+    scheduler = schedules.CyclicLR(o, 0.1, 0.5, 2, base_momentum=0.8, max_momentum=0.9)
+    betas = []
+    for _ in range(6):
+        betas.append(o.param_groups[0]["betas"][0])
+        scheduler.step()
+    np.testing.assert_allclose(betas, [0.9, 0.85, 0.8, 0.85, 0.9, 0.85], rtol=1e-12)
+    assert o.param_groups[0]["betas"][1] == 0.999
+    scaled = schedules.CyclicLR(optimizer(momentum=0.1), 0.1, 0.5, 2, scale_fn=lambda c: 1 / c, scale_mode="cycle")
+    np.testing.assert_allclose(rates(scaled, 8), [0.1, 0.3, 0.5, 0.3, 0.1, 0.2, 0.3, 0.2], rtol=1e-12)
+    with pytest.raises(OptimizerValueError, match="neither momentum nor betas"):
+        schedules.CyclicLR(optimizer("Adagrad"), 0.1, 0.5)
+    with pytest.raises(OptimizerValueError, match="mode"):
+        schedules.CyclicLR(o, 0.1, 0.5, mode="square")
+    with pytest.raises(OptimizerValueError, match="same optimizer"):
+        schedules.ChainedScheduler([scheduler, scaled])
+    with pytest.raises(OptimizerValueError, match="needs a metric"):
+        schedules.ChainedScheduler([schedules.ReduceLROnPlateau(o)])
 
 
 def test_one_cycle_in_three_phases_comes_back():

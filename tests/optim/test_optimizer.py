@@ -110,12 +110,75 @@ def test_torch_names_of_the_state():
         assert set(optimizer.state_dict()["state"][0]) == keys
 
 
+def test_decoupled_weight_decay_of_a_group():
+    """AdamW is Adam with that option, which a group may have of its own."""
+    a, b, c = parameter(2.0), parameter(2.0), parameter(2.0)
+    options = {"lr": 0.1, "weight_decay": 0.5}
+    whole = tg.optim.Adam([{"params": a, "decoupled_weight_decay": True}, {"params": b}], **options)
+    other = tg.optim.AdamW([c], **options)
+    (a + b + c).sum().backward()
+    whole.step(), other.step()
+    np.testing.assert_allclose([a.item(), b.item(), c.item()], [2 * 0.95 - 0.1, 1.9, 2 * 0.95 - 0.1], rtol=1e-7)
+
+
 def test_repr():
     text = repr(tg.optim.SGD([parameter(1.0)], lr=0.1, momentum=0.9))
     assert text.splitlines() == [
         "SGD (", "Parameter Group 0", "    dampening: 0", "    lr: 0.1", "    maximize: False", "    momentum: 0.9",
         "    nesterov: False", "    weight_decay: 0", ")",
     ]  # fmt: skip
+
+
+def test_named_parameters():
+    a, b = parameter(1.0, 2.0), parameter(3.0)
+    optimizer = tg.optim.SGD([("a", a), ("b", b)], lr=0.1)
+    (a.sum() + b.sum()).backward()
+    optimizer.step()
+    assert a.tolist() == [0.9, 1.9]
+    saved = optimizer.state_dict()
+    assert saved["param_groups"][0]["param_names"] == ["a", "b"] and saved["param_groups"][0]["params"] == [0, 1]
+    unnamed = tg.optim.SGD([a, b], lr=0.5).state_dict()
+    optimizer.load_state_dict(unnamed)
+    assert optimizer.param_groups[0]["param_names"] == ["a", "b"] and optimizer.param_groups[0]["lr"] == 0.5
+    with pytest.raises(OptimizerValueError, match="names are missing"):
+        tg.optim.SGD([("a", a), b], lr=0.1)
+    with pytest.raises(OptimizerValueError, match="with names, or all without"):
+        optimizer.add_param_group({"params": [parameter(1.0)]})
+    layer = tg.nn.Linear(2, 1)
+    assert tg.optim.Adam(layer.named_parameters()).param_groups[0]["param_names"] == ["weight", "bias"]
+
+
+class Halving(tg.optim.SGD):
+    def step(self, closure=None, factor=1.0):
+        super().step(closure)
+        with tg.no_grad():
+            self.param_groups[0]["params"][0].mul_(factor / 2)
+
+
+@pytest.mark.parametrize("wrap", [lambda f: f, tg.jit])
+def test_step_hooks(wrap):
+    log, p = [], parameter(4.0)
+    optimizer = Halving([p], lr=1.0)
+    p.sum().backward()
+
+    def before(o, args, kwargs):
+        log.append(("before", o is optimizer, args[0] is optimizer, args[1:], kwargs))
+        return args, {"factor": 0.5}
+
+    first = optimizer.register_step_pre_hook(before)
+    optimizer.register_step_post_hook(lambda o, args, kwargs: o.param_groups[0]["params"][0].data.add_(10.0))
+    optimizer.register_step_post_hook(lambda o, args, kwargs: log.append(("after", args[1:], kwargs)))
+    step = wrap(lambda: optimizer.step())
+    step()
+    assert log == [("before", True, True, (), {}), ("after", (), {"factor": 0.5})]
+    assert p.tolist() == [10.75]  # (4 - 1) * 0.5 / 2 + 10
+    first.remove()
+    step()
+    assert p.tolist() == [14.875] and log[2:] == [("after", (), {})]  # (10.75 - 1) / 2 + 10
+    optimizer.register_step_pre_hook(lambda o, args, kwargs: 3)
+    with pytest.raises(OptimizerTypeError, match="pre-hook must return"):
+        step()
+    assert p.tolist() == [14.875]
 
 
 # ---- inside compiled functions ---------------------------------------------------------------------------------------

@@ -26,6 +26,14 @@ class Modes:
         self._local = threading.local()
 
     @property
+    def hooks_refused(self) -> list[str]:
+        """Why hooks on saved Tensors are refused in this thread, where they are."""
+        found = getattr(self._local, "hooks_refused", None)
+        if found is None:
+            found = self._local.hooks_refused = []
+        return found
+
+    @property
     def saved_hooks(self) -> list[saved_tensors_hooks]:
         """The pack and unpack hooks of this thread, the innermost last."""
         found = getattr(self._local, "saved_hooks", None)
@@ -108,6 +116,8 @@ class saved_tensors_hooks(contextlib.ContextDecorator):
         self.pack_hook, self.unpack_hook = pack_hook, unpack_hook
 
     def __enter__(self) -> None:
+        if modes.hooks_refused:
+            raise AutogradError(modes.hooks_refused[-1], fix="leave the block of disable_saved_tensors_hooks first")
         modes.saved_hooks.append(self)
         modes.special += 1
 
@@ -130,6 +140,33 @@ class saved_tensors_hooks(contextlib.ContextDecorator):
                 fix="modify a copy: x.clone()",
             )
         return Packed(packed, self.unpack_hook)
+
+
+class save_on_cpu(saved_tensors_hooks):
+    """Keep what is saved for backward in the memory of the CPU, where everything is: the Tensors themselves."""
+
+    def __init__(self, pin_memory: bool = False, device_type: str = "cuda"):
+        super().__init__(_same, _same)
+
+
+def _same(tensor: Any) -> Any:
+    return tensor
+
+
+class disable_saved_tensors_hooks(contextlib.ContextDecorator):
+    """Inside the block hooks on saved Tensors raise AutogradError with this message; so does the block where some are
+    on."""
+
+    def __init__(self, error_message: str):
+        self.error_message = error_message
+
+    def __enter__(self) -> None:
+        if modes.saved_hooks:
+            raise AutogradError(self.error_message, fix="leave the block of saved_tensors_hooks first")
+        modes.hooks_refused.append(self.error_message)
+
+    def __exit__(self, *exception: object) -> None:
+        modes.hooks_refused.pop()
 
 
 class inference_mode(ModeDecorator):

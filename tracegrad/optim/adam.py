@@ -15,9 +15,10 @@ Betas = tuple[float, float]
 
 
 class _Moments(Optimizer):
-    """What the family shares: betas, weight decay in its two forms, the two moments."""
+    """What the family shares: betas, weight decay in its two forms, the two moments.
 
-    decoupled = False  # weight decay shrinks the parameter instead of entering the gradient
+    decoupled_weight_decay: it shrinks the parameter instead of entering the gradient.
+    """
 
     def _betas(self, group: Group) -> tuple[Any, Any]:
         return self._number(group, "betas", 0), self._number(group, "betas", 1)
@@ -26,7 +27,7 @@ class _Moments(Optimizer):
         """The gradient with weight decay, or the parameter shrunk by it."""
         if group["weight_decay"] == 0:
             return g
-        if group.get("decoupled_weight_decay", self.decoupled):
+        if group.get("decoupled_weight_decay"):
             assign(p, p * scalar(1 - lr * decay, p))
             return g
         return g + scalar(decay, p) * p
@@ -50,11 +51,11 @@ class Adam(_Moments):
 
     def __init__(
         self, params: Any, lr: float = 1e-3, betas: Betas = (0.9, 0.999), eps: float = 1e-8, weight_decay: float = 0,
-        amsgrad: bool = False, *, maximize: bool = False,
+        amsgrad: bool = False, *, maximize: bool = False, decoupled_weight_decay: bool = False,
     ):  # fmt: skip
         super().__init__(params, {
             "lr": lr, "betas": betas, "eps": eps, "weight_decay": weight_decay, "amsgrad": amsgrad,
-            "maximize": maximize,
+            "maximize": maximize, "decoupled_weight_decay": decoupled_weight_decay,
         })  # fmt: skip
 
     def _update(self, group: Group, items: Sequence[Item]) -> None:
@@ -74,13 +75,11 @@ class Adam(_Moments):
 class AdamW(Adam):
     """Adam with decoupled weight decay, p *= 1 - lr * weight_decay (Loshchilov, Hutter, ICLR 2019, algorithm 2)."""
 
-    decoupled = True
-
     def __init__(
         self, params: Any, lr: float = 1e-3, betas: Betas = (0.9, 0.999), eps: float = 1e-8,
         weight_decay: float = 1e-2, amsgrad: bool = False, *, maximize: bool = False,
     ):  # fmt: skip
-        super().__init__(params, lr, betas, eps, weight_decay, amsgrad, maximize=maximize)
+        super().__init__(params, lr, betas, eps, weight_decay, amsgrad, maximize=maximize, decoupled_weight_decay=True)
 
 
 class Adamax(_Moments):

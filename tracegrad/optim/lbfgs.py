@@ -177,7 +177,8 @@ class _Run:
             self.loss, self.gradient = evaluate(t)
             return t
         origin = Point(0.0, self.loss, slope, self.gradient)
-        found = strong_wolfe(evaluate, direction, t, origin, self.group["tolerance_change"])
+        limit = self.group["max_eval"] - self.evaluations
+        found = strong_wolfe(evaluate, direction, t, origin, self.group["tolerance_change"], limit=limit)
         self.loss, self.gradient = found.loss, found.gradient
         self._move_to(start + found.t * direction)
         return found.t
@@ -187,7 +188,8 @@ def strong_wolfe(
     evaluate: Evaluate, direction: np.ndarray, t: float, origin: Point, tolerance: float, c1: float = 1e-4,
     c2: float = 0.9, limit: int = 25,
 ) -> Point:  # fmt: skip
-    """A point with loss <= loss0 + c1*t*slope0 and |slope| <= c2*|slope0|, or the lowest after `limit` evaluations."""
+    """A point with loss <= loss0 + c1*t*slope0 and |slope| <= c2*|slope0|, or the lowest after `limit` evaluations
+    besides the first."""
 
     def at(length: float) -> Point:
         loss, gradient = evaluate(length)
@@ -197,7 +199,7 @@ def strong_wolfe(
         bound = origin.loss + c1 * point.t * origin.slope
         return not point.loss <= bound or (low.t > 0 and point.loss >= low.loss)
 
-    low, point, used = origin, at(t), 1
+    low, point, used = origin, at(t), 0
     while True:  # algorithm 3.5: widen until the minimum is bracketed
         if too_high(point, low):
             bracket = low, point
@@ -208,7 +210,7 @@ def strong_wolfe(
             bracket = point, low
             break
         if used >= limit:
-            return point
+            return point if point.loss < origin.loss else origin
         reach = point.t + 0.01 * (point.t - low.t), 10 * point.t
         low, point, used = point, at(_minimum_of_cubic(low, point, *reach)), used + 1
     return _zoom(at, too_high, bracket, -c2 * origin.slope, tolerance, np.abs(direction).max(initial=0.0), limit - used)
@@ -220,13 +222,17 @@ def _zoom(
 ) -> Point:  # fmt: skip
     """Algorithm 3.6: shrink the bracket, whose first end is the lower one, until the slope there is flat."""
     low, high = bracket
+    stalled = False  # the last trial was close to an end
     for _ in range(left):
         smaller, larger = sorted((low.t, high.t))
         if (larger - smaller) * size < tolerance:
             break
         margin = 0.1 * (larger - smaller)
         trial = _minimum_of_cubic(low, high, smaller, larger)
-        point = at(min(max(trial, smaller + margin), larger - margin))
+        close = min(larger - trial, trial - smaller) < margin
+        if close and (stalled or trial in (smaller, larger)):
+            trial, close = min(max(trial, smaller + margin), larger - margin), False
+        stalled, point = close, at(trial)
         if too_high(point, low) or point.loss >= low.loss:
             high = point
             continue

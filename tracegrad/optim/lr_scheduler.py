@@ -1,115 +1,64 @@
 """Schedules of the learning rate. `step()` after `optimizer.step()`, outside compiled functions, which read the rate
-afresh in each call.
-
-Each schedule is a formula of the step number t. Where somebody else has changed the rate meanwhile (another schedule on
-the same optimizer, or the user), it is scaled by the formula's ratio instead, so schedules combine.
-"""
+afresh in each call."""
 
 from __future__ import annotations
 
 import bisect
 import math
-import warnings
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
-from tracegrad.errors import OptimizerTypeError, OptimizerValueError, UnsupportedError
+from tracegrad.errors import OptimizerTypeError, OptimizerValueError
+from tracegrad.optim.cycles import CyclicLR, OneCycleLR, per_group
 from tracegrad.optim.optimizer import Optimizer
-from tracegrad.state import state
+from tracegrad.optim.schedule import LRScheduler, check_outside
 
-
-def check_outside(name: str) -> None:
-    """Raise UnsupportedError inside a trace, where the step of a schedule would happen once only."""
-    if state.trace is not None:
-        raise UnsupportedError(
-            f"{name}.step() inside a traced function would happen once, while it is recorded",
-            fix="call it after the compiled function, which reads the learning rate afresh in each call",
-        )
-
-
-class LRScheduler:
-    """Base class: a subclass implements `value(base, t)`, the rate at step t of a group that began with `base`."""
-
-    def __init__(self, optimizer: Optimizer, last_epoch: int = -1):
-        if not isinstance(optimizer, Optimizer):
-            raise OptimizerTypeError(f"{type(optimizer).__name__} is not an Optimizer")
-        self.optimizer = optimizer
-        for group in optimizer.param_groups:
-            if last_epoch == -1:
-                group.setdefault("initial_lr", group["lr"])
-            elif "initial_lr" not in group:
-                raise OptimizerValueError("param 'initial_lr' is not specified in a group when resuming an optimizer")
-        self.base_lrs = [group["initial_lr"] for group in optimizer.param_groups]
-        self.last_epoch = last_epoch
-        self._set = list(self.base_lrs)  # what we set last
-        if last_epoch == -1:
-            self._go(0)
-        else:
-            self._set = [group["lr"] for group in optimizer.param_groups]
-        self._last_lr = [group["lr"] for group in optimizer.param_groups]
-
-    def value(self, base: float, t: int) -> float:
-        raise NotImplementedError(f"{type(self).__name__} has no method value(base, t)")
-
-    def values(self, t: int) -> list[float]:
-        """The rates of all groups at step t by the formula alone."""
-        return [self.value(base, t) for base in self.base_lrs]
-
-    def step(self, epoch: int | None = None) -> None:
-        """On to the next step, or to step `epoch`."""
-        check_outside(type(self).__name__)
-        if not self.optimizer.has_stepped and self.last_epoch == 0 and epoch is None:
-            warnings.warn(
-                "lr_scheduler.step() is called before optimizer.step(), so the first value of the schedule is skipped; "
-                "call optimizer.step() first",
-                UserWarning,
-                stacklevel=2,
-            )
-        self._go(self.last_epoch + 1 if epoch is None else epoch)
-
-    def _go(self, t: int) -> None:
-        former = self.values(self.last_epoch) if self.last_epoch >= 0 else list(self.base_lrs)
-        for i, (group, new) in enumerate(zip(self.optimizer.param_groups, self.values(t), strict=True)):
-            if group["lr"] != self._set[i] and former[i] != 0:
-                new = group["lr"] * (new / former[i])
-            group["lr"] = self._set[i] = new
-        self.last_epoch = t
-        self._last_lr = [group["lr"] for group in self.optimizer.param_groups]
-
-    def get_last_lr(self) -> list[float]:
-        """The rates that were set last, one per group."""
-        return list(self._last_lr)
-
-    def state_dict(self) -> dict[str, Any]:
-        """What is needed to go on: numbers and lists, no functions."""
-        return {k: v for k, v in self.__dict__.items() if k != "optimizer" and not _function(v)}
-
-    def load_state_dict(self, state_dict: Mapping[str, Any]) -> None:
-        """Go on where `state_dict` was taken."""
-        self.__dict__.update(state_dict)
-
-    def __repr__(self) -> str:
-        return f"{type(self).__name__}(last_epoch={self.last_epoch}, lr={self._last_lr})"
-
-
-def _function(value: Any) -> bool:
-    return callable(value) or (isinstance(value, list) and any(map(callable, value)))
+__all__ = [
+    "ChainedScheduler",
+    "ConstantLR",
+    "CosineAnnealingLR",
+    "CosineAnnealingWarmRestarts",
+    "CyclicLR",
+    "ExponentialLR",
+    "LRScheduler",
+    "LambdaLR",
+    "LinearLR",
+    "MultiStepLR",
+    "MultiplicativeLR",
+    "OneCycleLR",
+    "PolynomialLR",
+    "ReduceLROnPlateau",
+    "SequentialLR",
+    "StepLR",
+]
 
 
 class LambdaLR(LRScheduler):
     """base * lr_lambda(t); a list has one function per group."""
 
     def __init__(self, optimizer: Optimizer, lr_lambda: Any, last_epoch: int = -1):
-        groups = len(optimizer.param_groups)
-        self.lr_lambdas: list[Callable[[int], float]] = (
-            list(lr_lambda) if isinstance(lr_lambda, (list, tuple)) else [lr_lambda] * groups
-        )
-        if len(self.lr_lambdas) != groups:
-            raise OptimizerValueError(f"expected {groups} lr_lambdas, one per group, but got {len(self.lr_lambdas)}")
+        self.lr_lambdas: list[Callable[[int], float]] = per_group(lr_lambda, optimizer, "lr_lambdas")
         super().__init__(optimizer, last_epoch)
 
     def values(self, t: int) -> list[float]:
         return [base * function(t) for base, function in zip(self.base_lrs, self.lr_lambdas, strict=True)]
+
+
+class MultiplicativeLR(LRScheduler):
+    """The former rate * lr_lambda(t); a list has one function per group."""
+
+    def __init__(self, optimizer: Optimizer, lr_lambda: Any, last_epoch: int = -1):
+        self.lr_lambdas: list[Callable[[int], float]] = per_group(lr_lambda, optimizer, "lr_lambdas")
+        super().__init__(optimizer, last_epoch)
+
+    def values(self, t: int) -> list[float]:
+        factors = (math.prod(map(function, range(1, t + 1))) for function in self.lr_lambdas)
+        return [base * factor for base, factor in zip(self.base_lrs, factors, strict=True)]
+
+    def _go(self, t: int) -> None:  # without all the factors that there were
+        for group, function in zip(self.optimizer.param_groups, self.lr_lambdas, strict=True):
+            group["lr"] *= function(t) if t > 0 else 1
+        self._note(t)
 
 
 class StepLR(LRScheduler):
@@ -217,77 +166,17 @@ class CosineAnnealingWarmRestarts(LRScheduler):
         return self.eta_min + (base - self.eta_min) * (1 + math.cos(math.pi * t / period)) / 2
 
 
-class OneCycleLR(LRScheduler):
-    """Up from max_lr / div_factor to max_lr, and down to a final_div_factor-th of where it began (Smith, Topin,
-    arXiv:1708.07120, 2017); the momentum (or beta1) goes the other way."""
+def state_of_all(scheduler: Any) -> dict[str, Any]:
+    """What a schedule made of others needs to go on."""
+    own = {k: v for k, v in vars(scheduler).items() if k not in ("optimizer", "schedulers")}
+    return {**own, "schedulers": [s.state_dict() for s in scheduler.schedulers]}
 
-    def __init__(
-        self, optimizer: Optimizer, max_lr: Any, total_steps: int | None = None, epochs: int | None = None,
-        steps_per_epoch: int | None = None, pct_start: float = 0.3, anneal_strategy: str = "cos",
-        cycle_momentum: bool = True, base_momentum: float = 0.85, max_momentum: float = 0.95, div_factor: float = 25.0,
-        final_div_factor: float = 1e4, three_phase: bool = False, last_epoch: int = -1,
-    ):  # fmt: skip
-        if total_steps is None:
-            if epochs is None or steps_per_epoch is None:
-                raise OptimizerValueError("OneCycleLR needs total_steps, or epochs and steps_per_epoch")
-            total_steps = epochs * steps_per_epoch
-        if anneal_strategy not in ("cos", "linear"):
-            raise OptimizerValueError(f'anneal_strategy is "cos" or "linear", not {anneal_strategy!r}')
-        self.total_steps, self.anneal_strategy, self.cycle_momentum = total_steps, anneal_strategy, cycle_momentum
-        self.base_momentum, self.max_momentum = base_momentum, max_momentum
-        peaks = max_lr if isinstance(max_lr, (list, tuple)) else [max_lr] * len(optimizer.param_groups)
-        low, high = base_momentum, max_momentum
-        first = pct_start * total_steps - 1
-        # Per phase: its last step, the divisors of the peak rate at its ends, the momenta there.
-        self.phases: list[tuple[float, float, float, float, float]] = [(first, div_factor, 1.0, high, low)]
-        final = div_factor * final_div_factor
-        if three_phase:
-            self.phases += [
-                (2 * pct_start * total_steps - 2, 1.0, div_factor, low, high),
-                (total_steps - 1, div_factor, final, high, high),
-            ]
-        else:
-            self.phases += [(total_steps - 1, 1.0, final, low, high)]
-        if last_epoch == -1:
-            for group, peak in zip(optimizer.param_groups, peaks, strict=True):
-                group["initial_lr"], group["max_lr"], group["min_lr"] = peak / div_factor, peak, peak / final
-                group["lr"] = group["initial_lr"]
-        self.max_lrs = list(peaks)
-        super().__init__(optimizer, last_epoch)
 
-    def _anneal(self, start: float, end: float, share: float) -> float:
-        if self.anneal_strategy == "linear":
-            return start + (end - start) * share
-        return end + (start - end) / 2 * (1 + math.cos(math.pi * share))
-
-    def _phase(self, t: float) -> tuple[tuple[float, ...], float]:
-        begin = 0.0
-        for phase in self.phases[:-1]:
-            if t <= phase[0]:
-                return phase, (t - begin) / (phase[0] - begin) if phase[0] != begin else 1.0
-            begin = phase[0]
-        last = self.phases[-1]
-        return last, (t - begin) / (last[0] - begin) if last[0] != begin else 1.0
-
-    def values(self, t: int) -> list[float]:
-        if t >= self.total_steps:
-            raise OptimizerValueError(
-                f"Tried to step {t} times. The specified number of total steps is {self.total_steps}"
-            )
-        phase, share = self._phase(t)
-        return [self._anneal(peak / phase[1], peak / phase[2], share) for peak in self.max_lrs]
-
-    def _go(self, t: int) -> None:
-        super()._go(t)
-        if not self.cycle_momentum:
-            return
-        phase, share = self._phase(t)
-        momentum = self._anneal(phase[3], phase[4], share)
-        for group in self.optimizer.param_groups:
-            if "betas" in group:
-                group["betas"] = (momentum, *group["betas"][1:])
-            elif "momentum" in group:
-                group["momentum"] = momentum
+def load_all(scheduler: Any, state_dict: Mapping[str, Any]) -> None:
+    """Let it and the others go on where `state_dict` was taken."""
+    for each, saved in zip(scheduler.schedulers, state_dict["schedulers"], strict=True):
+        each.load_state_dict(saved)
+    vars(scheduler).update({k: v for k, v in state_dict.items() if k != "schedulers"})
 
 
 class SequentialLR(LRScheduler):
@@ -307,21 +196,44 @@ class SequentialLR(LRScheduler):
         # The schedules have set their first values one after the other; only the first one's counts.
         for group, value in zip(optimizer.param_groups, self.values(max(self.last_epoch, 0)), strict=True):
             group["lr"] = value
-        self._set = self._last_lr = [group["lr"] for group in optimizer.param_groups]
-        self.base_lrs = list(self._set)
+        self._note(self.last_epoch)
 
     def values(self, t: int) -> list[float]:
         i = bisect.bisect_right(self.milestones, t)
         return self.schedulers[i].values(t - self.milestones[i - 1] if i else t)
 
     def state_dict(self) -> dict[str, Any]:
-        own = {k: v for k, v in self.__dict__.items() if k not in ("optimizer", "schedulers")}
-        return {**own, "schedulers": [s.state_dict() for s in self.schedulers]}
+        return state_of_all(self)
 
     def load_state_dict(self, state_dict: Mapping[str, Any]) -> None:
-        for scheduler, saved in zip(self.schedulers, state_dict["schedulers"], strict=True):
-            scheduler.load_state_dict(saved)
-        self.__dict__.update({k: v for k, v in state_dict.items() if k != "schedulers"})
+        load_all(self, state_dict)
+
+
+class ChainedScheduler(LRScheduler):
+    """Several schedules of one optimizer, of which each `step()` steps all: their factors multiply."""
+
+    def __init__(self, schedulers: Sequence[LRScheduler], optimizer: Optimizer | None = None):
+        if not schedulers:
+            raise OptimizerValueError("a ChainedScheduler needs at least one scheduler")
+        if not all(isinstance(s, LRScheduler) for s in schedulers):
+            raise OptimizerValueError("a ChainedScheduler cannot step ReduceLROnPlateau, which needs a metric")
+        self.optimizer = schedulers[0].optimizer if optimizer is None else optimizer
+        if any(s.optimizer is not self.optimizer for s in schedulers):
+            raise OptimizerValueError("all schedulers of a ChainedScheduler belong to the same optimizer")
+        self.schedulers = list(schedulers)
+        self._note(schedulers[-1].last_epoch)
+
+    def step(self, epoch: int | None = None) -> None:
+        """On to the next step of all, or to step `epoch`."""
+        for scheduler in self.schedulers:
+            scheduler.step(epoch)
+        self._note(self.schedulers[-1].last_epoch)
+
+    def state_dict(self) -> dict[str, Any]:
+        return state_of_all(self)
+
+    def load_state_dict(self, state_dict: Mapping[str, Any]) -> None:
+        load_all(self, state_dict)
 
 
 class ReduceLROnPlateau:

@@ -13,8 +13,10 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from tracegrad.autograd.hooks import HookTable, RemovableHandle
 from tracegrad.errors import OptimizerTypeError, OptimizerValueError
 from tracegrad.ops.casting import astype
+from tracegrad.optim.step_hooks import with_hooks
 from tracegrad.state import setting, state
 from tracegrad.tensor import Tensor
 
@@ -26,7 +28,8 @@ Item = tuple[Tensor, Any, dict[str, Any]]
 class Optimizer:
     """Base class. A subclass passes its `defaults` and implements `_update(group, items)`.
 
-    params: an iterable of leaf Tensors, or of dicts with "params" and hyper-parameters of that group.
+    params: an iterable of leaf Tensors, of (name, Tensor) pairs as `module.named_parameters()` gives, or of dicts with
+    "params" and hyper-parameters of that group. Names are kept in the groups, as "param_names".
     Raises OptimizerTypeError or OptimizerValueError for what cannot be optimised.
     """
 
@@ -34,12 +37,15 @@ class Optimizer:
     # Numbers whose being zero decides what is computed, so that a compiled step depends on it.
     switches: ClassVar[tuple[str, ...]] = ("weight_decay", "momentum", "dampening", "lr_decay")
 
+    in_step = False  # so that a step that calls that of its base class runs the hooks once
+
     def __init__(self, params: Any, defaults: Mapping[str, Any]):
         self.defaults = dict(defaults)
         self.state: defaultdict[Tensor, dict[str, Any]] = defaultdict(dict)
         self.param_groups: list[Group] = []
         self.has_stepped = False
         self._generation = 0  # rises when parameters or Tensors of the state are added or replaced
+        self.step_pre_hooks, self.step_post_hooks = HookTable(), HookTable()
         if isinstance(params, (Tensor, np.ndarray)):
             raise OptimizerTypeError(
                 "params argument given to the optimizer should be an iterable of Tensors or dicts, "
@@ -69,9 +75,14 @@ class Optimizer:
                 "optimizer parameters need to be organized in ordered collections, but a set has no order",
                 fix="pass a list",
             )
-        group = {**param_group, "params": [params] if isinstance(params, Tensor) else list(params)}
+        group = {**param_group, **with_names([params] if isinstance(params, Tensor) else list(params))}
         for p in group["params"]:
             self._check_parameter(p)
+        if any(("param_names" in group) is not ("param_names" in g) for g in self.param_groups):
+            raise OptimizerValueError(
+                "all optimizer param groups should be with names, or all without",
+                fix="give (name, Tensor) pairs everywhere, or nowhere",
+            )
         known = {id(p) for g in self.param_groups for p in g["params"]}
         ids = [id(p) for p in group["params"]]
         if len(set(ids)) < len(ids):
@@ -122,6 +133,23 @@ class Optimizer:
                 gradient.detach_()
                 gradient.zero_()
 
+    def __init_subclass__(cls, **kwargs: Any) -> None:
+        super().__init_subclass__(**kwargs)
+        if "step" in vars(cls):
+            cls.step = with_hooks(cls.step)  # type: ignore[method-assign]
+
+    def register_step_pre_hook(self, hook: Callable[..., Any]) -> RemovableHandle:
+        """Call hook(optimizer, args, kwargs) before each step; it may return other (args, kwargs) for the step.
+
+        The optimizer is the first of the args. In a compiled function hooks run while it is recorded, as its code does.
+        """
+        return RemovableHandle(self.step_pre_hooks, hook)
+
+    def register_step_post_hook(self, hook: Callable[..., Any]) -> RemovableHandle:
+        """Call hook(optimizer, args, kwargs) after each step."""
+        return RemovableHandle(self.step_post_hooks, hook)
+
+    @with_hooks
     def step(self, closure: Callable[[], Any] | None = None) -> Any:
         """Modify every parameter that has a gradient; `closure`, if given, computes loss and gradients first."""
         self.has_stepped = True
@@ -179,9 +207,14 @@ class Optimizer:
         return found
 
     @property
+    def step_hooks(self) -> tuple[Any, ...]:
+        """The hooks around a step, those before it and then those after it."""
+        return (*self.step_pre_hooks.values(), None, *self.step_post_hooks.values())
+
+    @property
     def trace_structure(self) -> tuple[Any, ...]:
         """What a compiled step depends on and does not read afresh: trace/environment.py compares it at each call."""
-        structure: list[Any] = [self._generation, len(self.param_groups)]
+        structure: list[Any] = [self._generation, len(self.param_groups), *self.step_hooks]
         for group in self.param_groups:
             for name, value in group.items():
                 if name in self.switches and isinstance(value, (int, float)):
@@ -220,9 +253,10 @@ class Optimizer:
         }
         found = {by_number[int(k)]: self._loaded(by_number[int(k)], own) for k, own in state_dict["state"].items()}
         for ours, theirs in zip(self.param_groups, saved, strict=True):
+            names = {} if "param_names" not in ours else {"param_names": ours["param_names"]}
             params = ours["params"]
             ours.clear()
-            ours.update({**theirs, "params": params})
+            ours.update({**names, **theirs, "params": params})
         self.state = defaultdict(dict, found)
         self._generation += 1
 
@@ -250,6 +284,19 @@ class Optimizer:
             lines.append(f"Parameter Group {i}")
             lines += [f"    {name}: {group[name]}" for name in sorted(group) if name != "params"]
         return f"{type(self).__name__} (\n" + "\n".join(lines) + "\n)"
+
+
+def with_names(params: list[Any]) -> Group:
+    """The parameters of a group, and their names where they are given as pairs. Raises OptimizerValueError."""
+    named = [isinstance(p, tuple) and len(p) == 2 for p in params]
+    if not any(named):
+        return {"params": params}
+    if not all(named):
+        raise OptimizerValueError(
+            "all optimizer params should be with/without names: some names are missing",
+            fix="pass model.named_parameters(), or Tensors alone",
+        )
+    return {"params": [p for _, p in params], "param_names": [name for name, _ in params]}
 
 
 def require_non_negative(group: Mapping[str, Any], *names: str) -> None:
