@@ -15,11 +15,18 @@ STATES = ("a", "b", "c")
 
 
 class _Writer:
-    def __init__(self, seed: int):
-        self.random = random.Random(seed)
-        self.steps = self.random.randint(8, 16)
-        self.inner = self.random.choice((0, 0, 3, 9))
-        self.start, self.stride = self.random.choice(((0, 1), (1, 1), (2, 2), (36, -2), (20, -1)))
+    inner: str | int
+
+    def __init__(self, seed: int, uneven: bool = False):
+        self.random, self.uneven = random.Random(seed), uneven
+        self.steps = self.random.randint(17, 24) if uneven else self.random.randint(8, 16)
+        if uneven:
+            n = self.steps
+            self.inner = self.pick("t", "t + 1", f"t, {n}", f"{n} - t", "max(t - 9, 0), t", "t * t % 17", "t, 0, -1")
+        else:
+            self.inner = self.random.choice((0, 0, 3, 9))
+        ways = ((0, 1), (1, 1), (30, -2) if uneven else (2, 2), (36, -2), (20, -1))
+        self.start, self.stride = self.random.choice(ways)
 
     def pick(self, *options: str) -> str:
         return self.random.choice(options)
@@ -53,7 +60,7 @@ class _Writer:
         if kind < 0.72:
             return [f"h.append({value})"]
         if kind < 0.84:
-            return [f"buf[{self.pick('t + 1', 't', 't + 1')}] = {value}"]
+            return [f"buf[{self.pick('t + 1', 't', 'j' if inside and self.uneven else 't + 1')}] = {value}"]
         if kind < 0.92:
             condition = self.pick("t == 0", "t == 1", f"t == {self.steps - 1}", "t % 2 == 0")
             return [f"if {condition}:", f"    {target} = {value}"]
@@ -82,9 +89,10 @@ class _Writer:
         ])  # fmt: skip
 
 
-def random_loop(seed: int) -> tuple[Callable[..., Any], list[Any], str]:
-    """A function of a matrix and a number, arguments for it, and its source."""
-    source = _Writer(seed).source()
+def random_loop(seed: int, uneven: bool = False) -> tuple[Callable[..., Any], list[Any], str]:
+    """A function of a matrix and a number, arguments for it, and its source. With `uneven` it has inner loops of
+    different lengths."""
+    source = _Writer(seed, uneven).source()
     scope = {"np": np, "zeros": lambda n: tg.zeros(n) + 0.0}
     exec(compile(source, f"<loop {seed}>", "exec"), scope)
     generator = np.random.default_rng(seed)

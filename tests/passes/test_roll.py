@@ -11,6 +11,7 @@ import pytest
 import tracegrad as tg
 from tests.random_loops import random_loop
 from tests.tracing import trace, trace_and_columns
+from tracegrad.ir.dims import symbol
 from tracegrad.ir.graph import Graph, Node, Var
 from tracegrad.ir.interpret import interpret
 from tracegrad.ir.types import Type
@@ -22,6 +23,7 @@ from tracegrad.passes.roll_listing import listing
 from tracegrad.trace.columns import Columns
 
 RNG = np.random.default_rng(0)
+TRIPS = symbol("trips0")  # how often a loop runs whose length is given to it
 
 
 def uniform(*shape: int) -> np.ndarray:
@@ -186,6 +188,39 @@ def table(x: Any, y: Any) -> Any:
     return cost[n, n]
 
 
+def triangle(a: Any) -> Any:
+    """A triangular system; the innermost loop of the first row has no iteration."""
+    x = tg.zeros(20)
+    for i in range(20):
+        s = a[i, 0]
+        for j in range(i):
+            s = s - a[i, j] * x[j] * (j % 3)
+        x[i] = s / a[i, i]
+    return x
+
+
+def cholesky(a: Any) -> Any:
+    """Three loops, of which the inner ones are as long as the outer ones have come."""
+    low = tg.zeros((19, 19))
+    for i in range(19):
+        for j in range(i + 1):
+            s = a[i, j] + 19 * (i == j)
+            for k in range(j):
+                s = s - low[i, k] * low[j, k]
+            low[i, j] = np.sqrt(s) if i == j else s / low[j, j]
+    return low
+
+
+def tree(v: Any) -> Any:
+    """A binomial tree with early exercise, in place."""
+    v = v * 1.0
+    for step in range(20, 0, -1):
+        kept = v[0] * 0.1 * step
+        for i in range(step):
+            v[i] = np.maximum(0.6 * v[i] + 0.3 * v[i + 1], kept)
+    return v[0]
+
+
 def scattered(x: Any) -> Any:
     s = 0.0
     for i in (3, 1, 4, 15, 9, 2, 6, 5, 3, 5, 8, 9, 7, 9, 3, 2, 3, 8, 4, 6, 2, 6, 4, 3):
@@ -312,6 +347,37 @@ def test_rolled_loops_compute_the_same(function, args, lengths):
     assert lengths <= set(check(function, args))
 
 
+# ---- inner loops of different lengths ------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("function", "x", "lengths", "twice"),
+    [
+        (triangle, uniform(20, 20) + 3 * np.eye(20), {20, TRIPS}, False),
+        pytest.param(triangle, uniform(20, 20) + 3 * np.eye(20), {20, TRIPS}, True, marks=pytest.mark.slow),
+        pytest.param(cholesky, uniform(19, 19), {18, TRIPS, symbol("trips1")}, False, marks=pytest.mark.slow),
+        pytest.param(tree, uniform(21), {20, TRIPS}, True, marks=pytest.mark.slow),
+    ],
+)
+def test_loops_around_loops_of_different_lengths(function, x, lengths, twice):
+    graph, inputs, columns = trace_and_columns(function, [x])
+    rolled = roll(graph, columns).graph
+    verify(rolled)
+    assert lengths == {n.attrs["length"] for n in rolled.all_nodes() if n.op is Scan}
+    np.testing.assert_array_equal(interpret(rolled, inputs)[0], np.asarray(function(x)))
+    way, step = RNG.uniform(-1, 1, x.shape), 1e-5
+    there, back = x + step * way, x - step * way
+    first = derivatives(rolled, 1)
+    seed = np.cos(np.arange(rolled.outputs[0].type.size)).reshape(rolled.outputs[0].type.shape)
+    difference = np.sum(seed * (np.asarray(function(there)) - np.asarray(function(back)))) / (2 * step)
+    np.testing.assert_allclose(np.sum(way * interpret(first, [x, seed])[0]), difference, rtol=1e-7)
+    if not twice:
+        return
+    of_gradient = (interpret(first, [there, seed])[0] - interpret(first, [back, seed])[0]) / (2 * step)
+    second = interpret(derivatives(rolled, 2), [x, seed, way])[0]
+    np.testing.assert_allclose(second, of_gradient, rtol=1e-5, atol=1e-6)
+
+
 # ---- loops in bodies of loops, branches and Functions ----------------------------------------------------------------
 
 
@@ -420,8 +486,8 @@ def test_loops_that_stay_written_out_say_why(function, args, reason):
 # ---- random loops --------------------------------------------------------------------------------------------------
 
 
-def check_random(seed: int) -> None:
-    function, args, source = random_loop(seed)
+def check_random(seed: int, uneven: bool = False) -> None:
+    function, args, source = random_loop(seed, uneven)
     graph, inputs, columns = trace_and_columns(function, args)
     check_listing(graph, columns)
     rolled = roll(graph, columns).graph
@@ -438,10 +504,17 @@ def test_random_loops():
         check_random(seed)
 
 
+def test_random_loops_around_loops_of_different_lengths():
+    for seed in (2, 7):
+        check_random(seed, uneven=True)
+
+
 @pytest.mark.slow
 def test_many_random_loops():
     for seed in range(8, 400):
         check_random(seed)
+    for seed in range(200):
+        check_random(seed, uneven=True)
 
 
 # ---- compiled -------------------------------------------------------------------------------------------------------

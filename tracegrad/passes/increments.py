@@ -19,7 +19,7 @@ import numpy as np
 from tracegrad.ir.dims import DimLike
 from tracegrad.ir.graph import Graph, Node, Var
 from tracegrad.ops.arithmetic import Add
-from tracegrad.ops.loops import Cond, Scan, While
+from tracegrad.ops.loops import Cond, Scan, Sized, While
 from tracegrad.ops.shape import reshape, transpose
 from tracegrad.ops.writes import MOST_INDICES, Write
 from tracegrad.passes.adjoint import constants_met
@@ -228,12 +228,12 @@ def _moved_inside(body: Graph) -> Graph | None:
             continue
         for dense, made in (node.inputs, node.inputs[::-1]):
             maker = makers.get(made)
-            if maker is None or maker.op not in (Cond, Scan) or uses[made] != 1:
+            if maker is None or maker.op not in (Cond, Scan, Sized) or uses[made] != 1:
                 continue
             if dense in makers and place[makers[dense]] > place[maker]:
                 continue
             k = maker.outputs.index(made)
-            changed = _cond_from(maker, k, dense) if maker.op is Cond else _scan_from(maker, k, dense, makers)
+            changed = _scan_from(maker, k, dense, makers) if maker.op is Scan else _bodies_from(maker, k, dense)
             if changed is not None:
                 image = {node.output: made}
                 nodes = tuple(_renamed(changed if n is maker else n, image) for n in body.nodes if n is not node)
@@ -246,7 +246,7 @@ def _renamed(node: Node, image: Mapping[Var, Var]) -> Node:
     return Node(node.op, inputs, node.outputs, node.attrs, node.bodies, node.location)
 
 
-def _cond_from(node: Node, k: int, dense: Var) -> Node | None:
+def _bodies_from(node: Node, k: int, dense: Var) -> Node | None:
     """The branches with `dense` added to output `k`, if that is little to add in all of them."""
     bodies = []
     for body in node.bodies:
@@ -254,7 +254,7 @@ def _cond_from(node: Node, k: int, dense: Var) -> Node | None:
         given, total = Var(dense.type, "sum"), Var(out.type)
         if _is_zero(out, makers):
             nodes, total = body.nodes, given
-        elif _is_sparse(out, makers) or (out in makers and makers[out].op in (Cond, Scan)):
+        elif _is_sparse(out, makers) or (out in makers and makers[out].op in (Cond, Scan, Sized)):
             nodes = (*body.nodes, Node(Add, (given, out), (total,)))
         else:
             return None

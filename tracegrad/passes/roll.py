@@ -19,7 +19,7 @@ from tracegrad.ir.graph import Graph, Location, Node, Var
 from tracegrad.ir.types import Type
 from tracegrad.ops.constant import Constant
 from tracegrad.ops.joining import Concatenate
-from tracegrad.ops.loops import Scan, Weaken
+from tracegrad.ops.loops import Scan, Sized, Weaken
 from tracegrad.ops.shape import BroadcastTo, Reshape, Transpose
 from tracegrad.ops.slicing import Slice
 from tracegrad.ops.stop import StopGradient
@@ -27,6 +27,7 @@ from tracegrad.passes.roll_body import Elements, Variation
 from tracegrad.passes.roll_build import Builder
 from tracegrad.passes.roll_listing import Listing, best_start, listing, periods, runs
 from tracegrad.passes.roll_match import MOVING, Carried, Each, Loop, Obstacle, Repetition
+from tracegrad.passes.roll_uneven import FEWEST_LOOPS, SYMBOL, Uneven
 from tracegrad.records import record
 from tracegrad.trace.columns import Columns
 
@@ -34,7 +35,7 @@ LEAST_COUNT = 8  # iterations; fewer stay written out
 LEAST_NODES = 96  # nodes in all iterations together
 LARGE_CARRY = 4096  # elements: loops over such arrays are written out while they are short, so that iterations fuse
 LARGE_NODES = 400
-DEPTH = 6  # how deep loops are nested at most
+ROUNDS = 12  # how often repetitions of what was found are looked for: loops around loops, and loops beside them
 _VIEWS = (Reshape, Slice, Transpose, BroadcastTo, StopGradient)
 _UNREAD = (*_VIEWS, Constant, Weaken)  # what rolling leaves behind without readers
 _UNEVEN = (
@@ -60,10 +61,19 @@ def roll(graph: Graph, columns: Columns | None = None) -> Rolled:
 
     `columns` are what was noted of its nodes while they were recorded.
     """
+    rolled = _rolled(graph, columns, set())
+    uneven = Counter(n.location for n in rolled.graph.nodes if n.op is Sized and n.attrs["symbol"].startswith(SYMBOL))
+    left = {location for location, count in uneven.items() if count >= LEAST_COUNT}
+    return _rolled(graph, columns, left) if left else rolled
+
+
+def _rolled(graph: Graph, columns: Columns | None, even: set[Location | None]) -> Rolled:
+    """The same; loops at the lines `even` are not given their lengths, as the loop around them will be none anyway."""
     elements: Elements = {}
     notes: list[str] = []
     failed: dict[Any, str] = {}
-    for depth in range(DEPTH):
+    even = set(even)
+    for depth in range(ROUNDS):
         if len(graph.nodes) < (2 * LEAST_COUNT if depth else LEAST_NODES):
             break
         listed = listing(graph, None if depth else columns)
@@ -72,8 +82,9 @@ def roll(graph: Graph, columns: Columns | None = None) -> Rolled:
         failed = found.failed
         if not found.loops:
             break
-        notes += found.notes
-        graph = _join(_replaced(graph, listed, found.loops), elements)
+        instead, more = found.replaced(even)
+        notes += more
+        graph = _join(_replaced(graph, listed, instead), elements)
     return Rolled(graph, (*dict.fromkeys(notes), *(failed.values() or _left(graph))), elements)
 
 
@@ -113,7 +124,8 @@ class _Search:
             for start, stop in runs(keys, self.free, period, LEAST_COUNT):
                 self._repetition(start, stop, period)
         for group in self._groups.values():
-            self._align(group)
+            if not _is_uneven(group):
+                self._align(group)
         for start, stop, key in self._spans:
             if not self.free[start:stop].all():
                 self.failed.pop(key, None)
@@ -127,6 +139,10 @@ class _Search:
         if not _pays((stop - start) // period, size):
             return
         repeated = Repetition(self.listed, start, stop, period)
+        positions = Repetition(self.listed, start, stop, period, any_positions=True) if repeated.scattered else None
+        lengths = {b - a for a, b in repeated.pieces() if _pays(b - a, size)}
+        if positions is not None and len(lengths) >= FEWEST_LOOPS and self._roll_pieces(positions, size):
+            return  # as a triangle with nothing between its rows
         if self._roll_pieces(repeated, size):
             return
         for factor in dict.fromkeys((repeated.longer(), 2, 3)):
@@ -134,8 +150,8 @@ class _Search:
                 first = best_start(self.listed, start, stop, factor * period)
                 if self._roll_pieces(Repetition(self.listed, first, stop, factor * period), factor * size):
                     return
-        if repeated.scattered:
-            self._roll_pieces(Repetition(self.listed, start, stop, period, any_positions=True), size)
+        if positions is not None:
+            self._roll_pieces(positions, size)
 
     def _roll_pieces(self, repeated: Repetition, size: int) -> bool:
         rolled = False
@@ -179,6 +195,25 @@ class _Search:
             self.elements |= elements
             self.loops[number] = (loop.start, loop.stop, nodes)
 
+    def replaced(self, even: set[Location | None]) -> tuple[Sequence[tuple[int, int, list[Node]]], list[str]]:
+        """The nodes in place of those of the loops, and what to say of it. Loops of different lengths come last, one
+        kind at a time, when there are no others. At the lines `even` they are as others are."""
+        uneven = {n for g in self._groups.values() if _is_uneven(g) and g[0][1].location not in even for _, _, n in g}
+        others = [k for k in range(len(self.loops)) if k not in uneven]
+        if others:
+            return [self.loops[k] for k in others], [self.notes[k] for k in others]
+        longest, builder, _ = max(
+            (max(g, key=lambda each: each[0].count) for g in self._groups.values()), key=lambda each: each[0].stop
+        )
+        try:
+            found = Uneven(self.listed, longest, self.elements, self.name)
+            return found.segments(), [found.note()]
+        except Obstacle as obstacle:
+            even.add(builder.location)
+            note = f"not rolled: the loop around {builder.location}: {obstacle.message}"
+            instead, notes = self.replaced(even)
+            return instead, [note, *notes]
+
     def _fail(self, repeated: Repetition, obstacle: Obstacle) -> None:
         first = self.listed.nodes[repeated.start]
         where: Location | None = obstacle.location or first.location
@@ -188,6 +223,11 @@ class _Search:
             f"not rolled: {where}, {repeated.count} repetitions of {repeated.period} operations: {obstacle.message}",
         )
         self._spans.append((repeated.start, repeated.stop, key))
+
+
+def _is_uneven(group: Sequence[tuple[Loop, Builder, int]]) -> bool:
+    """Whether these are inner loops of different lengths."""
+    return len(group) >= FEWEST_LOOPS and len({loop.count for loop, _, _ in group}) > 1
 
 
 def _variation(loops: Sequence[Loop]) -> Variation | None:
@@ -212,8 +252,13 @@ def _variation(loops: Sequence[Loop]) -> Variation | None:
 
 def weight(nodes: Sequence[Node]) -> int:
     """How many operations the nodes are when all loops are written out."""
-    inside = (n.attrs["length"] * weight(n.bodies[0].nodes) for n in nodes if n.op is Scan)
-    return len(nodes) + sum(size for size in inside if isinstance(size, int))
+    inside = (_steps(n) * weight(n.bodies[0].nodes) for n in nodes if n.op in (Scan, Sized))
+    return len(nodes) + sum(inside)
+
+
+def _steps(node: Node) -> int:
+    length = node.attrs.get("length", 1)
+    return length if isinstance(length, int) else LEAST_COUNT
 
 
 def _pays(count: int, size: int) -> bool:
@@ -234,7 +279,7 @@ def _check_size(loop: Loop) -> None:
 def _replaced(graph: Graph, listed: Listing, loops: Sequence[tuple[int, int, list[Node]]]) -> Graph:
     nodes: list[Node] = list(listed.constants)
     position = 0
-    for start, stop, instead in sorted(loops, key=lambda loop: loop[0]):
+    for start, stop, instead in sorted(loops, key=lambda loop: loop[:2]):
         nodes += listed.nodes[position:start]
         nodes += instead
         position = stop

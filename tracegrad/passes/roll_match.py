@@ -263,14 +263,7 @@ class Repetition:
         return Carried(place, delay, initial), first if fits and (read[:delay] < begin).all() else first + 1
 
     def _becomes(self, initial: Var, wanted: Type, slot: int) -> bool:
-        """Whether a Python number that a carry begins with may as well be a value of the carry's dtype."""
-        if not initial.type.weak or wanted.shape or wanted.weak or wanted.dtype.kind != "f":
-            return False
-        node = self.listed.nodes[self.start + self._node_of(slot)]
-        defined = self.listed.definition(initial)
-        if defined is None or "value" not in defined.attrs or defined.attrs["value"].dtype.kind not in "if":
-            return False
-        return node.op.name in _ARITHMETIC and node.outputs[0].type.dtype == wanted.dtype
+        return becomes(self.listed, self.listed.nodes[self.start + self._node_of(slot)], initial, wanted)
 
     def _from_before(self, read: np.ndarray, begin: int, first: int, slot: int) -> tuple[Operand, int]:
         inside = np.flatnonzero(read >= begin)
@@ -302,6 +295,16 @@ class Repetition:
         }  # fmt: skip
         shape = (end - first, self.width)
         return Loop(listed, start, self.period, end - first, tuple(operands), moving, used.reshape(shape))
+
+
+def becomes(listed: Listing, reader: Node, initial: Var, wanted: Type) -> bool:
+    """Whether a Python number that a carry begins with may as well be a value of the carry's dtype."""
+    if not initial.type.weak or wanted.shape or wanted.weak or wanted.dtype.kind != "f":
+        return False
+    defined = listed.definition(initial)
+    if defined is None or "value" not in defined.attrs or defined.attrs["value"].dtype.kind not in "if":
+        return False
+    return reader.op.name in _ARITHMETIC and reader.outputs[0].type.dtype == wanted.dtype
 
 
 def _last_other(values: np.ndarray) -> int:

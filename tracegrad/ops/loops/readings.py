@@ -53,12 +53,13 @@ def with_readings(branches: Sequence[Graph]) -> tuple[Graph, ...]:
         nodes, outputs = list(branch.nodes), list(branch.outputs)
         for owner, values in zip(branches, found, strict=True):
             for v in values:
-                outputs.append(v if owner is branch else _zeros(v.type, nodes))
+                outputs.append(v if owner is branch else zeros_in(nodes, v.type))
         bodies.append(Graph(branch.inputs, tuple(nodes), tuple(outputs), branch.name))
     return tuple(bodies)
 
 
-def _zeros(type: Type, nodes: list[Node]) -> Var:
+def zeros_in(nodes: list[Node], type: Type) -> Var:
+    """Zeros of that type, made by nodes that are added to the list."""
     value = Var(Type(type.dtype, ()))
     nodes.append(Node(Constant, (), (value,), {"value": np.zeros((), type.dtype), "weak": False}))
     if not type.shape:
