@@ -142,3 +142,44 @@ def test_misuse():
 def write_first(x):
     x[0] = 1.0
     return x
+
+
+def masked_writes(a, v):
+    a = np.sin(a)
+    a[a > 0.3] = v[0]
+    a[1:3, a[0] > 0] = v[:2, None]
+    a[a[:, 0] > 0, ::2] = v[None, :3]
+    np.add.at(a, a[:, 1] < 0, v[3])
+    return a * a
+
+
+def test_writes_where_a_mask_is_true():
+    rng = np.random.default_rng(5)
+    a, v = rng.normal(size=(3, 4, 5)), rng.normal(size=(3, 4))
+    rows = np.stack([masked_writes(*row) for row in zip(a, v, strict=True)])
+    np.testing.assert_allclose(tg.jit(tg.vmap(masked_writes))(a, v), rows, rtol=1e-13)
+    compiled = tg.jit(masked_writes)  # the numbers of elements differ, and nothing asks for them
+    for row, wanted in zip(zip(a, v, strict=True), rows, strict=True):
+        np.testing.assert_allclose(compiled(*row), wanted, rtol=1e-13)
+    assert sum(map(len, compiled.entries.values())) == 1
+
+    def loss(a, v):
+        return np.sum(np.cos(masked_writes(a, v)))
+
+    gradient = tg.grad(lambda a, v: np.sum(tg.vmap(loss)(a, v)), argnums=(0, 1))(a, v)
+    assert tg.autograd.gradcheck(loss, (a[0], v[0])) and tg.autograd.gradgradcheck(loss, (a[0], v[0]))
+    for n, row in enumerate(zip(a, v, strict=True)):
+        with tg.eager():
+            for found, wanted in zip(gradient, tg.grad(loss, argnums=(0, 1))(*row), strict=True):
+                np.testing.assert_allclose(found[n], wanted, rtol=1e-12, atol=1e-14)
+
+
+def test_lstsq_of_rows_says_which_are_deficient():
+    a, b = np.random.default_rng(6).normal(size=(3, 6, 2)), np.random.default_rng(7).normal(size=(3, 6))
+    a[1, :, 1] = 2 * a[1, :, 0]
+    solution, sums, rank, _ = tg.jit(tg.vmap(np.linalg.lstsq))(a, b)
+    for n in range(3):
+        wanted = np.linalg.lstsq(a[n], b[n])
+        np.testing.assert_allclose(solution[n], wanted[0], rtol=1e-10)
+        np.testing.assert_allclose(sums[n], wanted[1] if wanted[1].size else [np.nan], rtol=1e-10)
+    assert rank.tolist() == [2, 1, 2]

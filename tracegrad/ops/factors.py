@@ -7,19 +7,21 @@ from typing import Any
 import numpy as np
 from numpy.linalg._linalg import EighResult, QRResult, SVDResult
 
-from tracegrad.errors import ArgumentError, ShapeError, UnsupportedError
+from tracegrad.errors import ArgumentError, ShapeError, SymbolicValueError, UnsupportedError
 from tracegrad.ir.dims import product
 from tracegrad.numpy_protocols import implements
 from tracegrad.ops.arithmetic import absolute, divide, multiply, subtract
 from tracegrad.ops.base import shape_text
 from tracegrad.ops.casting import astype
 from tracegrad.ops.comparison import equal, greater, logical_not
+from tracegrad.ops.creation import dimension
 from tracegrad.ops.decompositions import Eigh, Pinv, Qr, Svd, rows_of, svd_parts, values_of
 from tracegrad.ops.joining import concatenate
 from tracegrad.ops.linalg import matmul
 from tracegrad.ops.operands import guarded_int, operand, smaller
 from tracegrad.ops.reduction import NOT_GIVEN, given
 from tracegrad.ops.reduction import sum as tensor_sum
+from tracegrad.ops.select import where
 from tracegrad.ops.shape import expand_dims, reshape, squeeze, transpose
 from tracegrad.ops.slicing import slice_axis
 from tracegrad.ops.solve import adjoint, inv, lapack_dtype, solve, square_matrices
@@ -150,6 +152,7 @@ def lstsq(a: Any, b: Any, rcond: Any = None) -> tuple[Any, Any, Any, Any]:
     """The least squares solution of a @ x = b of least norm, sums of squared residuals, rank and singular values.
 
     As in NumPy the sums are empty where the rank is less than the number of unknowns, or the equations are not more.
+    Where nobody knows the rank, in rows of `tg.vmap` and in bodies of loops, they are NaN for such a rank.
     """
     x, y = matrices(a, "lstsq"), operand(b)
     if x.ndim != 2 or y.ndim not in (1, 2) or x.shape[0] != y.shape[0]:
@@ -162,8 +165,11 @@ def lstsq(a: Any, b: Any, rcond: Any = None) -> tuple[Any, Any, Any, Any]:
     rank = astype(_rank(s, cut), np.int32)
     squares = absolute(subtract(y, matmul(x, solution))) ** 2
     sums = tensor_sum(squares if y.ndim == 2 else expand_dims(squares, -1), axis=0)
-    if smaller(m, n) == m or guarded_int(rank) != n:
-        sums = slice_axis(sums, 0, 0, 0)
+    try:
+        if smaller(m, n) == m or guarded_int(rank) != n:
+            sums = slice_axis(sums, 0, 0, 0)
+    except SymbolicValueError:
+        sums = where(np.equal(rank, dimension(n)), sums, np.nan)
     return solution, sums, rank, s
 
 

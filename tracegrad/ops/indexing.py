@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from tracegrad.errors import ArgumentError, ShapeError, TracegradIndexError
+from tracegrad.errors import ArgumentError, ShapeError, SymbolicValueError, TracegradIndexError
 from tracegrad.function import Operation
 from tracegrad.ir.dims import DimLike, product
 from tracegrad.ir.graph import NO_ATTRS
@@ -193,7 +193,14 @@ def true_positions(mask: Any) -> Any:
     mask = lifted(mask)
     if state.trace is None:
         return (mask._array if isinstance(mask, Tensor) else mask).ravel().nonzero()[0]
-    count = guarded_int(tensor_sum(mask, dtype=np.dtype(np.intp)))
+    try:
+        count = guarded_int(tensor_sum(mask, dtype=np.dtype(np.intp)))
+    except SymbolicValueError as error:
+        raise SymbolicValueError(
+            "in a row of tg.vmap or in the body of a loop, nobody knows how many elements a mask selects",
+            fix="keep all elements: np.where(mask, f(x), x) for x[mask] = f(x[mask]), and np.sum(x, where=mask) for "
+            "np.sum(x[mask])",
+        ) from error
     return Nonzero.apply(mask, count=count)
 
 
@@ -213,6 +220,8 @@ def index_update(x: Any, index: Any, value: Any) -> Any:
         if plan.size == x.shape and all(s == 1 for s in plan.step):
             return region
         return SliceUpdate.apply(x, region, start=plan.start, step=plan.step)
+    if (masked := _write_masked(x, plan, value, False)) is not None:
+        return masked
     arrays = index_arrays(plan)
     if _writable(plan, arrays):
         return _write(x, plan, arrays, value, False)
@@ -227,6 +236,8 @@ def index_add(x: Any, index: Any, value: Any) -> Any:
     if not plan.arrays:
         region = reshape(_broadcast_value(value, plan.middle), plan.size)
         return np.add(x, Unslice.apply(region, shape=x.shape, start=plan.start, step=plan.step, fill=0))
+    if (masked := _write_masked(x, plan, value, True)) is not None:
+        return masked
     arrays = index_arrays(plan)
     if _writable(plan, arrays) and x.dtype.kind != "b":
         return _write(x, plan, arrays, value, True)
@@ -253,6 +264,28 @@ def _write(x: Any, plan: IndexPlan, arrays: Sequence[Any], value: Any, add: bool
         shape = tuple(x.shape[axes[k]] for k in varying)
         value = LastWrites.apply(value, *(lifted(arrays[k]) for k in varying), shape=shape)
     return Write.apply(x, value, *arrays, axes=axes, start=plan.start, step=plan.step, add=add)
+
+
+def _write_masked(x: Any, plan: IndexPlan, value: Any, add: bool) -> Any:
+    """x after a write where one traced mask is true, if the value is the same for all of its elements: as `where`, for
+    which it does not matter how many there are. None for any other write."""
+    mask = plan.arrays[0]
+    if len(plan.arrays) > 1 or mask.dtype.kind != "b" or not (isinstance(mask, Tensor) and mask.is_traced):
+        return None
+    mask = ravel(mask)
+    region = take_slice(x, plan.start, plan.size, plan.step)
+    order, result_order = _orders(plan, (mask,))
+    taken = transpose(reshape(region, plan.middle), order)
+    rest = taken.shape[1:]
+    target = tuple((1, *rest)[i] for i in result_order)
+    if value.ndim > len(target) or any(
+        d != 1 for d, t in zip(value.shape[::-1], target[::-1], strict=False) if t.__class__ is int and t == 1
+    ):
+        return None
+    value = transpose(broadcast_to(value, target), inverse_permutation(result_order))
+    written = where(reshape(mask, (*mask.shape, *(1,) * len(rest))), np.add(taken, value) if add else value, taken)
+    back = reshape(transpose(written, inverse_permutation(order)), plan.size)
+    return back if region is x else SliceUpdate.apply(x, back, start=plan.start, step=plan.step)
 
 
 def _broadcast_value(value: Any, target: tuple[DimLike, ...]) -> Any:
