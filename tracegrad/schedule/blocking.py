@@ -18,6 +18,7 @@ import numpy as np
 
 from tracegrad.ir.dims import DimLike, product
 from tracegrad.ir.index import Affine, Bound, Index, variable
+from tracegrad.schedule.lanes import LANES, rows_in_lanes, side_by_side
 from tracegrad.schedule.loops import (
     Buffer,
     Call,
@@ -40,7 +41,6 @@ from tracegrad.schedule.scalars import fresh
 from tracegrad.schedule.weights import expression_weight
 
 HEAVY = 14  # scalar work per row from which on it is worth a loop of its own: one transcendental function
-LANES = 8
 ROWS = 32  # rows of a block, where the block of the widest row array stays within
 BYTES = 24_576  # half of an L1 data cache
 
@@ -57,7 +57,9 @@ def block_rows(program: LoopProgram) -> LoopProgram:
     body: list[Stmt] = []
     for s in program.body:
         body.extend(_Blocker(s, buffers, taken).run() if isinstance(s, Loop) else (s,))
-    return replace(program, buffers=tuple(buffers.values()), body=tuple(body))
+    used = {name for s in walk(body) for name in buffers_of(s)}
+    kept = tuple(b for b in buffers.values() if b.role != "local" or b.name in used)
+    return replace(program, buffers=kept, body=tuple(body))
 
 
 class _Blocker:
@@ -70,6 +72,9 @@ class _Blocker:
         loop = self.loop
         if loop.kind != "parallel":
             return (loop,)
+        if side_by_side(loop, self.buffers):
+            beside = rows_in_lanes(loop, self.buffers, self.taken)
+            return self._with_rest(beside, beside.extent * LANES)
         segments = list(_segments(loop.body))
         if len(segments) < 2 or not any(heavy for heavy, _ in segments) or not self._separable(segments):
             return (loop,)
@@ -83,9 +88,12 @@ class _Blocker:
             # A number of rows that fills vectors, and that divides the extent where one does.
             rows = next((r for r in range(most, 0, -LANES) if extent % r == 0), most)
         blocks = extent // rows
-        rest = extent - blocks * rows
-        blocked = self._blocked(segments, rows, blocks)
-        return (blocked,) if rest == 0 else (blocked, self._remainder(blocks * rows, rest))
+        return self._with_rest(self._blocked(segments, rows, blocks), blocks * rows)
+
+    def _with_rest(self, blocked: Loop, done: DimLike) -> tuple[Stmt, ...]:
+        """The loop over blocks, and one over the rows that fill none."""
+        rest = self.loop.extent - done
+        return (blocked,) if rest == 0 else (blocked, self._remainder(done, rest))
 
     def _separable(self, segments: list[tuple[bool, list[Stmt]]]) -> bool:
         """Whether only scalars pass between the segments."""

@@ -27,16 +27,17 @@ NOTHING: Mapping[int, int] = {}
 _RENAMINGS = {"cast", "astype", "positive", "identity"}  # scalar operations that are their operand in another dtype
 
 
-def build(graph: Graph, donated: Mapping[int, int] = NOTHING) -> Program:
-    """The statements of a graph, without those that nothing needs. `donated`: see `inplace.arrange`."""
-    return Builder(graph, donated).run()
+def build(graph: Graph, donated: Mapping[int, int] = NOTHING, narrow: bool = False) -> Program:
+    """The statements of a graph, without those that nothing needs. `donated`: see `inplace.arrange`; `narrow`: whether
+    batches of narrow products are loops (see `matmul.is_narrow`)."""
+    return Builder(graph, donated, narrow).run()
 
 
 class Builder:
     """Builds the statements of one graph; `read` gives the element of a value at an index."""
 
-    def __init__(self, graph: Graph, donated: Mapping[int, int] = NOTHING):
-        self.graph, self.donated = graph, donated
+    def __init__(self, graph: Graph, donated: Mapping[int, int] = NOTHING, narrow: bool = False):
+        self.graph, self.donated, self.narrow = graph, donated, narrow
         self.program = Program(inputs=graph.inputs, outputs=graph.outputs)
         self.extents = self.program.extents
         self.definitions = graph.definitions()
@@ -90,7 +91,7 @@ class Builder:
         elif node in self.in_place:
             scattered.write_slice(self, node)
         elif isinstance(lower, lowering.Library):
-            if lower.kernel == "matmul" and matmul.as_nest(node):
+            if lower.kernel == "matmul" and (matmul.as_nest(node) or (self.narrow and matmul.is_narrow(node))):
                 self.product(node)
             else:
                 self.library_call(node, lower.kernel)

@@ -7,9 +7,11 @@ from typing import Any
 
 import numpy as np
 
+from tracegrad.ir import lowering
 from tracegrad.ir.dims import DimLike, product
 from tracegrad.ir.graph import Node, Var
 from tracegrad.records import record
+from tracegrad.schedule.lanes import SHORT
 from tracegrad.schedule.statements import SMALL
 
 _OF_USERS = ("host_call", "host_backward")  # nodes that run the user's own code
@@ -58,6 +60,17 @@ def as_nest(node: Node) -> bool:
     small = [isinstance(d, int) and d <= SMALL for d in sizes]
     work = product(sizes)
     return sum(small) >= 2 or (isinstance(work, int) and work <= TINY)
+
+
+def is_narrow(node: Node) -> bool:
+    """Whether a node is a batch of products with two narrow sizes each, which BLAS does no better than loops that fill
+    their vectors with other rows (see `lanes`)."""
+    lower = node.op.lower
+    if not isinstance(lower, lowering.Library) or lower.kernel != "matmul" or as_nest(node):
+        return False
+    a, b = (v.type.shape for v in node.inputs)
+    narrow = [isinstance(d, int) and d < SHORT for d in (a[-2], b[-1], a[-1])]
+    return sum(narrow) >= 2 and product(node.output.type.shape[:-2]) != 1
 
 
 def fold_transposes(node: Node, source_of: Callable[[Var], Var | None]) -> tuple[tuple[Var, ...], dict[str, Any]]:

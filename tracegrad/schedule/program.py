@@ -12,7 +12,9 @@ from tracegrad.schedule.buffers import BufferTable, sizes_of
 from tracegrad.schedule.build import NOTHING, build
 from tracegrad.schedule.contract import contract
 from tracegrad.schedule.fuse import fuse
-from tracegrad.schedule.loops import LoopProgram
+from tracegrad.schedule.lanes import side_by_side
+from tracegrad.schedule.loops import Loop, LoopProgram
+from tracegrad.schedule.matmul import is_narrow
 from tracegrad.schedule.report import NestReport, report
 from tracegrad.schedule.unroll import unroll
 
@@ -38,8 +40,19 @@ def schedule_with_report(graph: Graph) -> tuple[LoopProgram, tuple[NestReport, .
 
 
 def _rolled(graph: Graph, donated: Mapping[int, int] = NOTHING) -> tuple[LoopProgram, list[Nest]]:
-    """The program with its small loops still loops, and its nests."""
-    statements = build(graph, donated)
+    """The program with its small loops still loops, and its nests. Narrow products are loops if all of them get into
+    rows that are computed side by side."""
+    if any(is_narrow(node) for node in graph.nodes):
+        program, nests = _assembled(graph, donated, narrow=True)
+        buffers = {b.name: b for b in program.buffers}
+        homes = [n.statement for n in nests if any(is_narrow(node) for member in n.members for node in member.nodes)]
+        if all(isinstance(home, Loop) and side_by_side(home, buffers) for home in homes):
+            return program, nests
+    return _assembled(graph, donated, narrow=False)
+
+
+def _assembled(graph: Graph, donated: Mapping[int, int], narrow: bool) -> tuple[LoopProgram, list[Nest]]:
+    statements = build(graph, donated, narrow)
     forest = fuse(statements)
     contraction = contract(forest)
     table = BufferTable(forest, contraction)
