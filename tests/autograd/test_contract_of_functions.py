@@ -185,13 +185,58 @@ def test_outputs_that_are_no_tensors_or_integers(prepare):
     assert numbers(x.grad) == [2.0, 2.0]
 
 
-def test_a_list_of_tensors_is_no_output():
-    """PyTorch passes it through without gradients; compiled code has no values for what is in it, and says so."""
-    f = function(lambda ctx, x: [x * 2], lambda ctx, g: g)
-    (value,) = f.apply(leaf([1.0]))
+def test_tensors_in_lists_are_no_outputs(prepare):
+    """They pass through without gradients, but for those that are outputs or inputs themselves."""
+
+    def forward(ctx, x):
+        y = x * 2
+        return y, [x * 3, {"x": x, "y": y}, 5]
+
+    f = function(forward, lambda ctx, g, h: g * 2 if h is None else None)
+    run = prepare(lambda x: f.apply(x))
+    for x in (leaf([1.0, 4.0]), leaf([2.0, 5.0])):
+        y, (tripled, both, number) = run(x)
+        assert (numbers(tripled), tripled.requires_grad, number) == (numbers(x * 3), False, 5)
+        assert (both["x"] is x, numbers(both["y"]), both["y"].requires_grad) == (True, numbers(x * 2), True)
+        y.sum().backward()
+        assert numbers(x.grad) == [2.0, 2.0]
+    alone = function(lambda ctx, x: [x * 2], lambda ctx, g: g)
+    (value,) = prepare(alone.apply)(leaf([1.0]))
     assert (numbers(value), value.requires_grad) == ([2.0], False)
-    with pytest.raises(UnsupportedError, match="inside a list"):
-        tg.jit(f.apply)(leaf([1.0]))
+
+
+def test_what_forward_returns_beside_tensors_is_that_of_the_call(prepare):
+    """Also where forward runs in Python, so that it may be another value in each call."""
+
+    def forward(ctx, x):
+        values = x.numpy()
+        return tg.tensor(values * 2), float(values.sum()), [tg.tensor(values), "text"]
+
+    f = function(forward, lambda ctx, g, h, i: g * 2)
+    run = prepare(lambda x: f.apply(x))
+    for x in (tg.tensor([1.0, 4.0]), tg.tensor([2.0, 5.0]), tg.tensor([2.0, np.nan])):
+        _, total, (copy, text) = run(x)
+        np.testing.assert_array_equal(total, np.sum(x.numpy()))
+        assert text == "text" and not copy.requires_grad
+        np.testing.assert_array_equal(copy.numpy(), x.numpy())
+
+    copied = function(lambda ctx, x: (x * 2, [tg.tensor(x.numpy())]), lambda ctx, g, h: g * 2)
+
+    def steps(x):
+        return tg.scan(lambda total, a: (total + copied.apply(a * total + a)[1][0], a), tg.zeros(1), x)[0]
+
+    assert numbers(prepare(steps)(tg.tensor([[1.0], [1.0], [1.0]]))) == [7.0]  # t + (t + 1), from 0
+
+
+def test_python_values_that_differ_from_step_to_step_are_refused():
+    f = function(lambda ctx, x: (tg.tensor(x.numpy()), float(x.numpy()[0])), lambda ctx, g, h: g)
+    with pytest.raises(UnsupportedError, match="differs from step to step"):
+        tg.jit(lambda x: tg.scan(lambda total, a: (total + f.apply(a)[0], f.apply(a)[1]), tg.zeros(1), x))(
+            tg.tensor([[1.0], [2.0]])
+        )
+    new = function(lambda ctx, x: (tg.tensor(x.numpy()), object()), lambda ctx, g, h: g)
+    with pytest.raises(UnsupportedError, match="new object each time"):
+        tg.jit(new.apply)(tg.tensor([1.0]))
 
 
 def test_mark_non_differentiable(prepare):

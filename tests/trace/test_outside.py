@@ -197,3 +197,24 @@ def test_detached_results_have_no_history():
         assert not detached.requires_grad and detached._array.tolist() == [2.0, 4.0]
         assert tg.autograd.grad(linked.sum(), [p])[0]._array.tolist() == [3.0, 3.0]
         assert not run(lambda: p.detach())().requires_grad
+
+
+def test_a_function_without_arguments_returns_what_it_returns_eagerly():
+    w, p, a = tg.tensor([1.0, 2.0]), tg.tensor([1.0, 2.0], requires_grad=True), np.array([3.0, 4.0])
+    for run in (lambda f: f, tg.jit, eagerly):
+        assert run(lambda: w.mul_(2))() is w and run(lambda: w)() is w and run(lambda: p)() is p
+        doubled, total, plain = run(lambda: (w * 2, w.sum(), np.sum(a)))()
+        assert isinstance(doubled, tg.Tensor) and isinstance(total, tg.Tensor) and isinstance(plain, np.float64)
+    assert w.tolist() == [8.0, 16.0]
+    for run in (tg.jit, eagerly):
+        assert type(run(lambda x: w * x)(a)) is np.ndarray  # arrays went in
+
+
+def eagerly(function):
+    compiled = tg.jit(function)
+
+    def run(*args):
+        with tg.eager():
+            return compiled(*args)
+
+    return run

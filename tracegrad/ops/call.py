@@ -107,6 +107,21 @@ def map_refs(value: Any, find: Callable[[Ref], Any]) -> Any:
     return map_leaves(value, lambda v: find(v) if isinstance(v, Ref) else v)
 
 
+def replaced(value: Any, kind: type, change: Callable[[Any], Any]) -> Any:
+    """`value` with `change` of each leaf of this type; itself, not a copy, where there are none."""
+    found = False
+
+    def leaf(v: Any) -> Any:
+        nonlocal found
+        if not isinstance(v, kind):
+            return v
+        found = True
+        return change(v)
+
+    changed = map_leaves(value, leaf)
+    return changed if found else value
+
+
 class Call(Operation):
     """A user's Function applied to values. The body computes forward; further outputs are what backward reads."""
 

@@ -16,11 +16,11 @@ import numpy as np
 
 from tracegrad.autograd.custom import run_forward
 from tracegrad.autograd.user_node import FunctionContext, backward_of, check_kind, checked_gradients
-from tracegrad.errors import AutogradError, ShapeError
+from tracegrad.errors import AutogradError, ShapeError, UnsupportedError
 from tracegrad.function import Operation
 from tracegrad.ir.graph import Node, Var
 from tracegrad.ir.types import Type
-from tracegrad.ops.call import CallRecord, RebuiltContext, Ref, as_tensor_or_traced, check_shape
+from tracegrad.ops.call import CallRecord, RebuiltContext, Ref, as_tensor_or_traced, check_shape, replaced
 from tracegrad.state import setting, state
 from tracegrad.tensor import Tensor
 
@@ -56,7 +56,8 @@ class HostForward:
         self.output_types: tuple[Type, ...] = ()
         self.outputs: tuple[int | None, ...] = ()
         self.saved: tuple[Any, ...] = ()
-        self.has_attributes = self.materialize = False
+        self.others: tuple[Any, ...] = ()  # outputs that are no Tensors, with Refs for Tensors in them
+        self.has_attributes = self.materialize = self.guarded = False
         self._contexts: OrderedDict[int, dict[str, Any]] = OrderedDict()
         self._handles = itertools.count(1)
         self._lock = threading.Lock()
@@ -75,8 +76,12 @@ class HostForward:
             result = run_forward(self.function, context, tuple(arguments), self.kwargs)
         return context, tensors, result
 
-    def learn(self, arrays: Sequence[Any]) -> tuple[Any, tuple[np.ndarray, ...]]:
-        """The first run: fixes what is returned and saved, and of which types. (what forward returned, node results)"""
+    def learn(self, arrays: Sequence[Any], guarded: bool) -> tuple[Any, tuple[Any, ...], tuple[np.ndarray, ...]]:
+        """The first run: fixes what is returned and saved, and of which types.
+
+        What forward returned; the same as Tensors and what is none, with Refs for Tensors in that; the node's results.
+        If `guarded`, a result tells whether what is no Tensor is again what it was; else another one is an error.
+        """
         context, tensors, result = self.run(arrays)
         if context._dirty:
             raise dirty_in_trace(self.function)
@@ -85,12 +90,19 @@ class HostForward:
         self.outputs = tuple(next(positions) if isinstance(v, Tensor) else None for v in values)
         extra = itertools.count(sum(p is not None for p in self.outputs))
         self.saved = tuple(_saved_ref(s, tensors, extra) for s in context._to_save)
+        values = tuple([v if isinstance(v, Tensor) else self._with_refs(v, extra) for v in values])
+        self.others = tuple([v for v in values if not isinstance(v, Tensor)])
         self.has_attributes, self.materialize = bool(context.attributes()), context._materialize
-        results = self._results(context, values)
+        self.guarded = guarded and any(v is not None for v in self.others)
+        results = self._results(context, _returned(result))
         self.output_types = tuple(Type(r.dtype, r.shape) for r in results)
         plain = {id(t) for t in context._non_differentiable}
         self.plain = tuple(id(v) in plain for v in values if isinstance(v, Tensor))
-        return result, results
+        return result, values, results
+
+    @staticmethod
+    def _with_refs(value: Any, extra: Any) -> Any:
+        return replaced(value, Tensor, lambda _: Ref(True, next(extra)))
 
     def _results(self, context: HostContext, values: tuple[Any, ...]) -> tuple[np.ndarray, ...]:
         results = [np.array(v._value()) for v in values if isinstance(v, Tensor)]
@@ -99,6 +111,19 @@ class HostForward:
             for t, ref in zip(context._to_save, self.saved, strict=True)
             if isinstance(ref, Ref) and ref.output
         ]
+        others = [v for v in values if not isinstance(v, Tensor)]
+        extra = itertools.count(len(results))
+        for value in others:
+            replaced(value, Tensor, lambda t: results.append(np.array(t._value())))
+        same = alike(tuple([self._with_refs(v, extra) for v in others]), self.others)
+        if self.guarded:
+            results.append(np.array(same))
+        elif not same:
+            raise UnsupportedError(
+                f"{self.function.__name__}.forward, which runs in Python within a loop, returns beside Tensors a value "
+                "that differs from step to step",
+                fix="return it as a Tensor: tg.tensor(value)",
+            )
         results.append(np.array(self._keep(context.attributes()), dtype=np.int64))
         return tuple(results)
 
@@ -147,6 +172,28 @@ class HostForward:
             self.function, tuple(arguments), self.outputs, self.saved, {}, self.materialize, tuple(self.arguments),
             self.kwargs,
         )  # fmt: skip
+
+
+def alike(a: Any, b: Any) -> bool:
+    """Whether two values of Python's are equal in type and bits. Raises UnsupportedError for objects of other kinds."""
+    if a is b:
+        return True
+    if type(a) is not type(b):
+        return False
+    if isinstance(a, (list, tuple)):
+        return len(a) == len(b) and all(map(alike, a, b))
+    if isinstance(a, dict):
+        return list(a) == list(b) and all(map(alike, a.values(), b.values()))
+    if isinstance(a, (float, complex, np.ndarray, np.generic)):
+        a, b = np.asarray(a), np.asarray(b)
+        return a.shape == b.shape and a.dtype == b.dtype and a.tobytes() == b.tobytes()
+    if isinstance(a, (int, str, bytes, np.dtype, slice, range, Ref)):
+        return bool(a == b)
+    raise UnsupportedError(
+        f"forward of a Function, which runs in Python in each call, returns a new {type(a).__name__} each time; a "
+        "compiled function cannot pass it on",
+        fix="return Tensors, numbers, strings, or lists, tuples and dicts of them",
+    )
 
 
 def _returned(result: Any) -> tuple[Any, ...]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -21,13 +21,12 @@ from tracegrad.errors import (
     ArgumentError,
     AutogradError,
     LeavesFunctionBody,
-    UnsupportedError,
     user_location,
 )
 from tracegrad.function import Function
 from tracegrad.ir.dims import Dim
 from tracegrad.ir.graph import NO_ATTRS, Graph, Node, Var
-from tracegrad.ops.call import Call, CallRecord, Ref, map_leaves
+from tracegrad.ops.call import Call, CallRecord, Ref, map_leaves, replaced
 from tracegrad.ops.creation import dimension
 from tracegrad.ops.hooked import Passage
 from tracegrad.ops.host_call import HostCall, HostForward
@@ -37,7 +36,7 @@ from tracegrad.ops.stop import StopGradient
 from tracegrad.state import setting, state
 from tracegrad.tensor import Tensor
 from tracegrad.trace.columns import Columns
-from tracegrad.trace.examples import example, note_results
+from tracegrad.trace.examples import example, has_examples, note_results
 from tracegrad.trace.leaf_gradients import backward_in_body
 from tracegrad.trace.tracer import Trace
 
@@ -99,7 +98,6 @@ def _call(cls: Any, trace: Trace, arguments: tuple[Any, ...], kwargs: Mapping[st
             result = run_forward(cls, context, inner, kwargs)
             values = tuple(map(_as_output, result)) if isinstance(result, tuple) else (_as_output(result, alone=True),)
             lifted = [body.lift(v) if isinstance(v, Tensor) else None for v in values]
-            _check_containers(cls, body, values)
             if body.memory.gradients.effects():
                 raise backward_in_body()
     finally:
@@ -110,6 +108,7 @@ def _call(cls: Any, trace: Trace, arguments: tuple[Any, ...], kwargs: Mapping[st
     stopped = tuple(id(v) in plain for v in values if isinstance(v, Tensor))
     outputs = [v for v in lifted if v is not None]
     keeper = _Keeper(body, outputs)
+    values = _with_refs(keeper, values, {id(t): a for t, a in zip(inner, arguments, strict=True)})
     saved = tuple(map(keeper.ref, context._to_save))
     for_forward = tuple(map(keeper.ref, context._for_forward)) if cls.jvp is not Function.jvp else ()
     attributes = {k: map_leaves(v, keeper.ref) for k, v in context.__dict__.items() if k not in _INTERNAL}
@@ -134,29 +133,24 @@ def _call(cls: Any, trace: Trace, arguments: tuple[Any, ...], kwargs: Mapping[st
     modified = {position: source for position, source, _ in dirty}
     _keep_versions(trace, results, sources, modified, saved)
     returned = tuple(modified.get(i, r) for i, r in enumerate(results))
-    return _as_returned(trace, result, values, returned, stopped, modified)
+    return _as_returned(trace, result, values, (returned, sources), stopped, modified)
+
+
+def _with_refs(keeper: _Keeper, values: tuple[Any, ...], arguments: Mapping[int, Any]) -> tuple[Any, ...]:
+    """What forward returned, with Refs, or arguments, for the Tensors in lists, tuples and dicts, which are no outputs
+    of the Function and have no gradient."""
+
+    def ref(leaf: Tensor) -> Any:
+        if leaf._array is not None or leaf._trace is not keeper.body:
+            return leaf
+        return arguments[id(leaf)] if id(leaf) in arguments else keeper.ref(leaf)
+
+    return tuple([v if isinstance(v, Tensor) else replaced(v, Tensor, ref) for v in values])
 
 
 def _needs(trace: Trace, arguments: tuple[Any, ...]) -> tuple[bool, ...]:
     """ctx.needs_input_grad: per argument whether its gradient may be wanted."""
     return tuple(isinstance(a, Tensor) and a.type.inexact and trace.needs_gradient(trace.lift(a)) for a in arguments)
-
-
-def _check_containers(cls: Any, body: Trace, values: tuple[Any, ...]) -> None:
-    """Raise UnsupportedError for Tensors in lists and dicts, which are no outputs to PyTorch either."""
-
-    def check(leaf: Any) -> Any:
-        if isinstance(leaf, Tensor) and leaf._array is None and leaf._trace is body:
-            raise UnsupportedError(
-                f"{cls.__name__}.forward returns a Tensor inside a list, tuple or dict, where it is no output of the "
-                "Function and has no gradient",
-                fix="return a tuple of Tensors",
-            )
-        return leaf
-
-    for value in values:
-        if not isinstance(value, Tensor):
-            map_leaves(value, check)
 
 
 def _dirty_outputs(
@@ -267,23 +261,28 @@ def _as_returned(
     trace: Trace,
     result: Any,
     values: tuple[Any, ...],
-    results: tuple[Tensor, ...],
+    found: tuple[Sequence[Tensor], Sequence[Any]],
     stopped: tuple[bool, ...],
     modified: Mapping[int, Tensor] = NO_ATTRS,
 ) -> Any:
-    """What forward returned, with the node's results in place of its Tensors; `modified` are arguments."""
-    tensors = enumerate(zip(results, stopped, strict=False))
-    returned = []
-    for value in values:
-        if isinstance(value, Tensor):
-            position, (value, stop) = next(tensors)
-            if (
-                position not in modified
-                and value.type.inexact
-                and (stop or not (state.grad_enabled or trace.of_forward))
-            ):
-                value = _stopped(trace, value)
-        returned.append(value)
+    """What forward returned, with the node's results in place of its Tensors; `modified` are arguments.
+
+    `found` are the results and the inputs of the node.
+    """
+    results, sources = found
+    tensors = []
+    for position, (value, stop) in enumerate(zip(results, stopped, strict=False)):
+        recorded = (state.grad_enabled or trace.of_forward) and not stop
+        modifies = position in modified or not value.type.inexact
+        tensors.append(value if recorded or modifies else _stopped(trace, value))
+
+    def contained(ref: Ref) -> Any:
+        if not ref.output:
+            return sources[ref.position]
+        return tensors[ref.position] if ref.position < len(tensors) else _stopped(trace, results[ref.position])
+
+    outputs = iter(tensors)
+    returned = [next(outputs) if isinstance(v, Tensor) else replaced(v, Ref, contained) for v in values]
     return tuple(returned) if isinstance(result, tuple) else returned[0]
 
 
@@ -301,11 +300,12 @@ def _host_call(cls: Any, trace: Trace, arguments: tuple[Any, ...], kwargs: Mappi
     for dim in {d for v in inputs for d in v.type.shape if isinstance(d, Dim)}:
         guarded_int(dimension(dim))  # the sizes of the results are those of this run
     arrays = [example(trace, v) for v in inputs]
-    result, arrays = forward.learn(arrays)
+    result, values, arrays = forward.learn(arrays, guarded=not has_examples(trace))
     results = _emit(trace, HostCall, sources, forward.output_types, {"function": forward})
     note_results(trace, results, arrays)
-    values = tuple(map(_as_output, result)) if isinstance(result, tuple) else (_as_output(result, alone=True),)
-    return _as_returned(trace, result, values, results, forward.plain)
+    if forward.guarded:
+        trace.guards.append((results[-2]._var, True))
+    return _as_returned(trace, result, values, (results, sources), forward.plain)
 
 
 class SymbolicNode(BackwardNode):

@@ -42,6 +42,11 @@ def note_results(trace: Trace, outputs: Sequence[Tensor], arrays: Sequence[np.nd
     target.update((out._var, array) for out, array in zip(outputs, arrays, strict=True))
 
 
+def has_examples(trace: Trace) -> bool:
+    """Whether the numbers of a trace are only what they could be."""
+    return trace in _of_inputs
+
+
 def example(trace: Trace, var: Var) -> np.ndarray:
     """The numbers of `var` in this run, or in a body what they could be."""
     return np.asarray(_value(trace, var))
@@ -58,7 +63,7 @@ def _value(trace: Trace, var: Var) -> Any:
             stack.pop()
             continue
         node = trace.definitions.get(wanted)
-        missing = [] if node is None else [v for v in node.inputs if v not in known or isinstance(known[v], First)]
+        missing = [] if node is None else [v for v in node.inputs if isinstance(known.get(v), Tensor | First | None)]
         if missing:
             stack.extend(missing)
         elif node is None or wanted in known:

@@ -20,12 +20,13 @@ if TYPE_CHECKING:
 
 
 def run_undecorated(function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    """Call `function` on Tensors over the arguments' own arrays; arrays come back if no argument was a Tensor."""
+    """Call `function` on Tensors over the arguments' own arrays; arrays come back if there were some and no Tensor."""
     call = read_call(args, kwargs)
+    tensors = call.tensors or not call.dynamic
     wrapped, wrapped_kwargs = tree.unflatten(call.spec, [as_eager(leaf) for leaf in call.leaves])
-    with setting(**plain_code(call.tensors)):
+    with setting(**plain_code(tensors)):
         result = call_user(function, wrapped, wrapped_kwargs)
-    return result if call.tensors else tree.map_leaves(plain_unless_linked, result)
+    return result if tensors else tree.map_leaves(plain_unless_linked, result)
 
 
 def plain_code(tensors: bool) -> dict[str, Any]:

@@ -91,8 +91,13 @@ class Entry:
         self.calls += 1
         if effects.effects:
             effects.carry_out(results, leaves)
-        captures_gradient = any(isinstance(c, Tensor) and c.requires_grad for c in recording.captured)
-        return True, self._build(results, call.tensors or captures_gradient, leaves)
+        return True, self._build(results, call.tensors or self._reads_tensors(), leaves)
+
+    def _reads_tensors(self) -> bool:
+        """Whether Tensors come out though none was passed: where captured ones require a gradient, and where there are
+        some and no array was passed."""
+        alone = not self.dynamic and self.gradient is None
+        return any(isinstance(c, Tensor) and (alone or c.requires_grad) for c in self.recording.captured)
 
     def exchanged(self, call: Call) -> Entry | None:
         """The same for other arrays that have taken the place of captured ones; None where anything else changed."""
