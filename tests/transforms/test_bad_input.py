@@ -193,3 +193,74 @@ def test_arrays_with_a_meaning_of_their_own_are_refused(array, message):
             call()
     with tg.eager(), pytest.raises(TypeError, match=message):
         total(array)
+
+
+def into_row(x):
+    rows = np.zeros((2, 3))
+    rows[0] = x
+    return rows.sum()
+
+
+def onto_row(x):
+    rows = np.zeros((2, 3))
+    rows[0] += x
+    return rows.sum()
+
+
+@pytest.mark.parametrize(
+    "f",
+    [
+        into_row,
+        onto_row,
+        lambda x: x.sum() + float(x[0]),
+        lambda x: x.sum() + x[0].item(),
+        lambda x: np.array(x.tolist()).sum() + x.sum(),
+        lambda x: np.asarray(x).sum(),
+        lambda x: np.r_[x, 1.0].sum(),
+        lambda x: np.ones(3).dot(x),
+    ],
+)
+def test_no_transform_loses_a_derivative_eagerly(f):
+    transforms = (
+        tg.grad,
+        tg.jacfwd,
+        tg.jacrev,
+        lambda f: lambda x: tg.jvp(f, (x,), (x,)),
+        lambda f: lambda x: tg.vjp(f, x),
+    )
+    with tg.eager():
+        for transform in transforms:
+            with pytest.raises(tg.errors.LeavesTraceError) as error:
+                transform(f)(X)
+            check(error)
+
+
+def test_symbolic_value_written_into_a_plain_array():
+    def f(x):
+        row = np.zeros(3)
+        row[0] = x[0]
+        return row.sum()
+
+    with pytest.raises(tg.errors.SymbolicValueError) as error:
+        tg.vmap(f)(np.stack([X, X]))
+    check(error)
+
+
+def test_forward_of_a_function_takes_the_numbers_eagerly_too():
+    class Erf(tg.Function):
+        @staticmethod
+        def forward(ctx, x):
+            ctx.save_for_backward(x)
+            return tg.as_tensor(np.array([math.erf(v) for v in np.asarray(x)]))
+
+        @staticmethod
+        def backward(ctx, g):
+            (x,) = ctx.saved_tensors
+            return g * 2 / math.sqrt(math.pi) * np.exp(-(x**2))
+
+    slope = 2 / math.sqrt(math.pi) * np.exp(-(X**2))
+    with tg.eager():
+        np.testing.assert_allclose(tg.grad(lambda x: np.sum(Erf.apply(x)))(X), slope)
+    x = tg.tensor(X, requires_grad=True)
+    Erf.apply(x).sum().backward()
+    np.testing.assert_allclose(x.grad.numpy(), slope)

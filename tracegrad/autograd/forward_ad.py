@@ -17,7 +17,14 @@ from tracegrad import tree
 from tracegrad.autograd.modes import modes
 from tracegrad.autograd.spent import spend
 from tracegrad.autograd.views import alias
-from tracegrad.errors import AutogradError, BackwardNotImplementedError, DTypeError, ShapeError, UnsupportedError
+from tracegrad.errors import (
+    AutogradError,
+    BackwardNotImplementedError,
+    DTypeError,
+    LeavesTraceError,
+    ShapeError,
+    UnsupportedError,
+)
 from tracegrad.ir.types import Type
 from tracegrad.state import setting, state
 from tracegrad.tensor import Tensor
@@ -221,7 +228,7 @@ def _transposed(
         spend([*dummies, *(v for v in variables.values() if v.is_leaf)])
         try:
             pulled = grad(outputs, list(variables.values()), dummies, create_graph=True, allow_unused=True)
-        except (AutogradError, BackwardNotImplementedError) as error:
+        except (AutogradError, BackwardNotImplementedError, LeavesTraceError) as error:
             raise _no_jvp(function, error) from error
         pairs = [(g, given[i]) for i, g in zip(variables, pulled, strict=True) if g is not None]
         if function is not None and any(not g.requires_grad for g, _ in pairs):
@@ -347,6 +354,7 @@ def checked_tangents(cls: Any, found: Any, result: Any) -> list[Tensor | None]:
 def eager_jvp(function: Callable[..., Any], primals: Any, tangents: Any, has_aux: bool) -> tuple[Any, ...]:
     """What `tg.jvp` returns, operation by operation."""
     from tracegrad.transforms.eager import as_eager, plain_unless_linked
+    from tracegrad.transforms.record import call_user
 
     leaves, spec = tree.flatten(tuple(primals))
     given, _ = tree.flatten(tuple(tangents))
@@ -357,7 +365,8 @@ def eager_jvp(function: Callable[..., Any], primals: Any, tangents: Any, has_aux
             duals = [same_value(x) for x in wrapped]
         for dual, tangent in zip(duals, map(as_eager, given), strict=True):
             attach(dual, level, tangent)
-        result = function(*tree.unflatten(spec, duals))
+        with setting(differentiating=True):
+            result = call_user(function, tree.unflatten(spec, duals), {})
         value, aux = result if has_aux else (result, None)
         flat, out_spec = tree.flatten(value)
         pushed = [_pushed(leaf, level) for leaf in flat]

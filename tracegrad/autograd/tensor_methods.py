@@ -193,6 +193,10 @@ def numpy(self: Tensor, *, force: bool = False) -> np.ndarray:
         from tracegrad.ops.to_python import to_array
 
         return to_array(self)
+    if state.differentiating:
+        from tracegrad.ops.to_python import refuse_eagerly
+
+        refuse_eagerly(self, "numpy()")
     if state.grad_enabled and self.requires_grad:
         raise AutogradError(
             "Can't call numpy() on Tensor that requires grad: the gradient would be lost",

@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 
 from tracegrad.errors import ArgumentError, AutogradError, LeavesFunctionBody, LeavesTraceError, user_location
+from tracegrad.ir.graph import Location
 from tracegrad.ir.sizes import Size
 from tracegrad.state import state
 from tracegrad.tensor import Tensor
@@ -25,26 +26,54 @@ _INSTEAD = (
     (r"\bnp\.(?:array|asarray)\(", "write np.stack for np.array (or np.asarray) of a list of values"),
     (r"\bnp\.float(?:32|64)\(|\bfloat\(", "leave float() away, or use .astype to change the dtype"),
     (r"\bint\(", "use np.floor or np.trunc, which stay in the trace"),
-    (r"\[[^\]]*\]\s*=[^=]", "make the target a Tensor with np.zeros_like(x), or build it with np.stack or np.where"),
+    (
+        r"\[[^\]]*\]\s*=[^=]|\bnp\.copyto\(|\.fill\(",
+        "make the target a Tensor with np.zeros_like(x), or build it with np.stack or np.where",
+    ),
+    (r"\.(dot|clip|take|searchsorted|repeat|choose)\(", "write np.{0}(a, x) for the method a.{0}(x) of a plain array"),
+    (r"\bnp\.r_\[", "write np.concatenate for np.r_"),
+    (r"\bnp\.c_\[", "write np.column_stack for np.c_"),
+    (r"\bnp\.full\(", "write x * np.ones(shape) for np.full(shape, x)"),
+    (r"\bnp\.arange\(", "write x + np.arange(n) for np.arange(x, x + n)"),
+    (r"\bnp\.vectorize\(", "call the function on arrays, or by tg.vmap, without np.vectorize"),
+    (r"\bnp\.(polyval|fromiter)\(", "give np.stack of the values where a list of them is"),
+    (r"\.(normal|uniform|poisson|gamma)\(", "draw numbers that do not depend on x, and scale and shift them"),
     (r"\bscipy\.|\bstats\.|\blinalg\.", "use the function of the same name in tracegrad.scipy"),
 )
+_USUAL = "write np.sin for math.sin, np.stack for np.array of a list of values, and write into np.zeros_like(x)"
 
 
 def leaves_trace(what: str) -> LeavesTraceError:
     """The error for a differentiated value that `what` (such as "float()") would turn into a plain number."""
     location = user_location()
-    line = linecache.getline(location.file, location.line) if location is not None else ""
-    hints = []
-    for pattern, hint in _INSTEAD:
-        match = re.search(pattern, line)
-        if match:
-            hints.append(hint.format(*match.groups()))
-    hints.append("tg.stop_gradient(x) gives a value whose derivative is not wanted")
     return LeavesTraceError(
         f"{what} turns a value that a gradient is wanted for into plain numbers, so its derivative would be lost",
-        fix="; ".join(hints),
+        fix="; ".join((*instead(location), "tg.stop_gradient(x) gives a value whose derivative is not wanted")),
         location=location,
     )
+
+
+def instead(location: Location | None) -> list[str]:
+    """What to write for what stands on the user's line. The lines typed at a prompt are not kept: then the usual."""
+    line = linecache.getline(location.file, location.line) if location is not None else ""
+    if not line:
+        return [_USUAL]
+    matches = ((re.search(pattern, line), hint) for pattern, hint in _INSTEAD)
+    return [hint.format(*match.groups()) for match, hint in matches if match]
+
+
+def carries_tangent(x: Tensor) -> bool:
+    """Whether forward mode goes through `x` by dual numbers."""
+    return state.dual is not None and x._meta is not None and bool(x._meta.tangents)
+
+
+def refuse_eagerly(x: Tensor, what: str) -> None:
+    """Raise the same error where a transform runs eagerly and wants a derivative through `x`.
+
+    Where recording is off, as in forward of a Function, nobody wants it.
+    """
+    if state.differentiating and ((state.grad_enabled and x.requires_grad) or carries_tangent(x)):
+        raise leaves_trace(what)
 
 
 def leave_function_body() -> None:
@@ -63,8 +92,8 @@ def number(x: Tensor, what: str) -> Any:
     if not x.is_traced and state.trace is not None:
         x = state.trace.memory.standin(x)
     if not x.is_traced:
-        if state.differentiating and x.requires_grad and what != "bool()":
-            raise leaves_trace(what)
+        if what != "bool()":
+            refuse_eagerly(x, what)
         return x._array.reshape(())[()]  # type: ignore[union-attr]
     if what in ("float()", "complex()", "item()"):
         leave_function_body()
@@ -131,16 +160,18 @@ def to_array(x: Tensor, dtype: Any = None, copy: bool | None = None) -> np.ndarr
         if not exact and x._trace.depends_on_differentiated(x._var):
             raise leaves_trace("np.asarray")
         if x.size != 1:
-            as_index = "to index a plain array with a traced value needs its numbers; index a Tensor, tg.tensor(a)[i]; "
+            location = user_location()
+            as_index = ["to index a plain array with a traced value needs its numbers; index a Tensor, tg.tensor(a)[i]"]
+            hints = (*(as_index if exact else ()), *instead(location))
             raise LeavesTraceError(
                 "np.asarray of a traced value would freeze its numbers into the compiled program",
-                fix=f"{as_index if exact else ''}use NumPy's functions on the value itself; they are recorded",
+                fix="; ".join((*hints, "use NumPy's functions on the value itself; they are recorded")),
+                location=location,
             )
         array = np.asarray(number(x, "np.asarray")).reshape(x.shape)
         return array if dtype is None else array.astype(dtype)
-    if x.requires_grad:
-        if state.differentiating:
-            raise leaves_trace("np.asarray")
+    refuse_eagerly(x, "np.asarray")
+    if state.grad_enabled and x.requires_grad:
         raise AutogradError(
             "a Tensor that requires grad cannot become an ndarray: its history would be lost",
             fix="use np.stack to join Tensors, or x.detach() to take the numbers without the history",
@@ -173,6 +204,7 @@ def tolist(x: Tensor) -> Any:
         if x.dtype.kind in "fc" and x._trace.depends_on_differentiated(x._var):
             raise leaves_trace("tolist()")
         return to_array(x).tolist()
+    refuse_eagerly(x, "tolist()")
     if state.trace is not None:
         state.trace.memory.freeze(x)
     return x._array.tolist()  # type: ignore[union-attr]

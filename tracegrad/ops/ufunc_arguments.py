@@ -10,9 +10,11 @@ import numpy as np
 from tracegrad.autograd.node import type_of
 from tracegrad.errors import ArgumentError, DTypeError, LeavesTraceError, ShapeError, UnsupportedError
 from tracegrad.ops.base import promotion_key, shape_text
+from tracegrad.ops.to_python import carries_tangent
 from tracegrad.tensor import Tensor
 
 _IGNORED = {"order", "subok"}
+_NEW_VALUE = "write x = x + y for x += y and leave out= away, or make the target a Tensor, as np.zeros_like(y) does"
 
 
 def call_with_arguments(
@@ -91,13 +93,13 @@ def write_out(out: Any, result: Any, casting: str = "same_kind") -> Any:
     if isinstance(result, Tensor):
         if result.is_traced:
             raise LeavesTraceError(
-                "out= is a plain ndarray, but the result is a value of a traced function",
-                fix="leave out= away; compiled programs reuse memory by themselves",
+                "a plain ndarray is to be written in place, but the result is a value of a traced function",
+                fix=f"{_NEW_VALUE}; compiled programs reuse memory by themselves",
             )
-        if result.requires_grad:
+        if result.requires_grad or carries_tangent(result):
             raise LeavesTraceError(
-                "out= is a plain ndarray, so the gradient of the result would be lost",
-                fix="leave out= away, or give a Tensor as out",
+                "a plain ndarray is to be written in place, so the gradient of the result would be lost",
+                fix=_NEW_VALUE,
             )
         result = result._array
     np.copyto(out, result, casting=casting)  # type: ignore[arg-type]

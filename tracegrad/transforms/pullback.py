@@ -19,7 +19,7 @@ from tracegrad.trace.tracer import Trace, splice
 from tracegrad.transforms.autograd import GraphFunction, split
 from tracegrad.transforms.forward import check_pair, strong
 from tracegrad.transforms.program import Program, run_results
-from tracegrad.transforms.record import Output, Recording, definition_of, record
+from tracegrad.transforms.record import Output, Recording, call_user, definition_of, record
 from tracegrad.transforms.signature import Call
 from tracegrad.transforms.transformed import TransformedFunction, of_function
 
@@ -187,8 +187,8 @@ def eager_vjp(function: Callable[..., Any], args: tuple[Any, ...], has_aux: bool
     def shown(leaf: Any) -> Any:
         return leaf if tensors else plain_unless_linked(leaf if outer else without_history(leaf))
 
-    with setting(grad_enabled=True, **plain_code(tensors)):
-        result = function(*tree.unflatten(primals, leaves))
+    with setting(grad_enabled=True, differentiating=True, **plain_code(tensors)):
+        result = call_user(function, tree.unflatten(primals, leaves), {})
     value, *aux = result if has_aux else (result,)
     outputs, spec = tree.flatten(value)
     spend(v for v in variables.values() if v.is_leaf)

@@ -11,7 +11,7 @@ import numpy as np
 
 from tracegrad import tree
 from tracegrad.autograd.versions import check_saved
-from tracegrad.errors import LeavesTraceError, TracegradError
+from tracegrad.errors import LeavesTraceError, SymbolicValueError, TracegradError
 from tracegrad.ir.graph import Graph, Location, Var
 from tracegrad.ir.sizes import Size, active
 from tracegrad.ir.symbols import dims_in
@@ -189,7 +189,7 @@ def call_user(function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[
         raise
     except (TypeError, ValueError) as error:
         ours = error.__cause__ or error.__context__
-        while ours is not None and not isinstance(ours, LeavesTraceError):
+        while ours is not None and not isinstance(ours, (LeavesTraceError, SymbolicValueError)):
             ours = ours.__cause__ or ours.__context__
         if ours is None:
             raise
