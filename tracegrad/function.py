@@ -132,7 +132,7 @@ class Operation(Function):
         members = {"__slots__": (), "function": cls, "plans": {}}
         cls.node_class = type(f"{cls.__name__}Backward0", (OperationNode,), members)
         if "forward" in cls.__dict__ or named:
-            cls.apply = staticmethod(straight_apply(cls, cls.general_apply))
+            cls.apply = staticmethod(straight_apply(cls, recorded_or_general(cls)))
         if named:
             registry[cls.name] = cls
 
@@ -193,6 +193,19 @@ class Operation(Function):
             if isinstance(arg, Tensor):
                 return trace.apply(cls, args, attrs)
         return cls.forward(*args, **attrs)
+
+
+def recorded_or_general(cls: type[Operation]) -> Any:
+    """What takes operands of which one is a Tensor: recorded in a trace, else what `Operation.general_apply` does."""
+    general = cls.general_apply
+    if cls.traced_apply.__func__ is not Operation.traced_apply.__func__:  # type: ignore[attr-defined]
+        return general
+
+    def apply(*args: Any, **attrs: Any) -> Any:
+        trace = state.trace
+        return general(*args, **attrs) if trace is None else trace.apply(cls, args, attrs)
+
+    return apply
 
 
 def outlived() -> ArgumentError:

@@ -41,7 +41,8 @@ def array_ufunc(self: Any, ufunc: np.ufunc, method: str, *inputs: Any, **kwargs:
             raise _unsupported(f"np.{ufunc.__name__}", [u.__name__ for u in ufuncs])
         if not kwargs:
             result = function(*inputs)
-            return result if type(result) is Tensor and result._array is not None else _strong(result)
+            plain = type(result) is Tensor and (result._array is not None or not result._var.type.weak)
+            return result if plain else _strong(result)
         from tracegrad.ops.ufunc_arguments import call_with_arguments
 
         return call_with_arguments(ufunc, function, inputs, kwargs)

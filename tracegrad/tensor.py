@@ -24,34 +24,28 @@ if TYPE_CHECKING:
 class Meta:
     """What few Tensors have: a gradient, hooks, a version counter shared with their views, a base.
 
+    Views of arrays are made often, so making one sets what differs, and nothing else.
+
     base, replay, view_version: for a view its base, the operations that lead from there to it, and the version of the
         memory for which its grad_fn holds. `view_reason` says why such a view must not be modified in place.
     tangents: in forward mode, per level of dual numbers the tangent and the version of the memory it is for.
     """
 
-    __slots__ = (
-        "accumulator", "base", "grad", "hooks", "inference", "post_hooks", "replay", "retains_grad", "tangents",
-        "version", "view_reason", "view_version",
-    )  # fmt: skip
+    accumulator: Any = None
+    grad: Tensor | None = None
+    hooks: Any = None
+    inference = False
+    post_hooks: Any = None
+    retains_grad = False
+    tangents: dict[Any, Any] | None = None
 
     def __init__(
-        self,
-        version: list[int] | None = None,
-        base: Tensor | None = None,
-        replay: Any = (),
-        view_version: int = 0,
+        self, version: list[int], base: Tensor | None = None, replay: Any = (), view_version: int = 0,
         view_reason: str | None = None,
-    ) -> None:
-        self.grad: Tensor | None = None
-        self.version: list[int] = [0] if version is None else version
-        self.hooks: Any = None
-        self.post_hooks: Any = None
-        self.accumulator: Any = None
-        self.retains_grad = False
-        self.inference = False
+    ) -> None:  # fmt: skip
+        self.version = version
         self.base, self.replay = base, replay
         self.view_version, self.view_reason = view_version, view_reason
-        self.tangents: dict[Any, Any] | None = None
 
 
 class Tensor:
@@ -151,7 +145,7 @@ class Tensor:
     def _ensure_meta(self) -> Meta:
         meta = self._meta
         if meta is None:
-            self._meta = meta = Meta()
+            self._meta = meta = Meta([0])
             if self._grad_fn is not None:
                 self._grad_fn._share_counter(self, meta)
         return meta

@@ -182,15 +182,15 @@ def detached(tensor: Tensor) -> Tensor:
     """The same value without history, sharing the version counter."""
     if tensor._array is None:
         out = Tensor._traced(tensor._trace, tensor._trace.lift(tensor))
-        out._meta = own = Meta()
-        own.version = tensor._ensure_meta().version
+        out._meta = Meta(tensor._ensure_meta().version)
         return out
     out = Tensor._wrap(tensor._array)
     meta = tensor._meta
     if meta is None:
         meta = tensor._ensure_meta()
-    out._meta = own = Meta()
-    own.version, own.tangents = meta.version, meta.tangents
+    out._meta = own = Meta(meta.version)
+    if meta.tangents is not None:
+        own.tangents = meta.tangents
     return out
 
 

@@ -48,8 +48,7 @@ def note_view(
 def alias(tensor: Tensor) -> Tensor:
     """Another Tensor over the same memory with the same version counter and no history."""
     out = Tensor._wrap(tensor._array)
-    out._meta = meta = Meta()
-    meta.version = tensor._ensure_meta().version
+    out._meta = Meta(tensor._ensure_meta().version)
     return out
 
 

@@ -11,11 +11,9 @@ import numpy as np
 
 from tracegrad.autograd.straight import straight_elementwise
 from tracegrad.errors import DTypeError, ShapeError
-from tracegrad.function import Operation
+from tracegrad.function import Operation, recorded_or_general
 from tracegrad.ir.dims import DimLike
-from tracegrad.ir.graph import NO_ATTRS
 from tracegrad.ir.types import Type
-from tracegrad.state import state
 
 _WEAK = {"b": bool, "i": int, "f": float, "c": complex}
 
@@ -67,16 +65,6 @@ def result_dtype(ufunc: np.ufunc, types: tuple[Type, ...]) -> np.dtype:
         ) from error
 
 
-def _general(cls: type[Operation], untraced: Callable[..., Any]) -> Callable[..., Any]:
-    """What takes operands of which one is a Tensor: recorded in a trace, else what `Operation.apply` does."""
-
-    def general(*args: Any) -> Any:
-        trace = state.trace
-        return untraced(*args) if trace is None else trace.apply(cls, args, NO_ATTRS)
-
-    return general
-
-
 class ElementwiseOperation(Operation):
     """One scalar function of all operands, which broadcast. `ufunc` gives values and dtypes."""
 
@@ -86,7 +74,7 @@ class ElementwiseOperation(Operation):
         super().__init_subclass__(**kwargs)
         if "ufunc" in vars(cls):
             compute = cls.forward if "forward" in vars(cls) else cls.ufunc
-            cls.apply = staticmethod(straight_elementwise(cls, compute, _general(cls, cls.general_apply)))
+            cls.apply = staticmethod(straight_elementwise(cls, compute, recorded_or_general(cls)))
 
     @classmethod
     def forward(cls, *arrays: Any) -> Any:

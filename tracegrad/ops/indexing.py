@@ -43,9 +43,59 @@ from tracegrad.tensor import Tensor
 
 def getitem(x: Any, index: Any) -> Any:
     """`x[index]`. Raises TracegradIndexError (an IndexError) where NumPy raises IndexError."""
-    if isinstance(x, Tensor) and x._array is not None and is_basic(index):
-        return BasicIndex.apply(x, index=index)
+    if isinstance(x, Tensor):
+        if x._array is None:
+            found = _recorded_region(x, index)
+            if found is not None:
+                return found
+        elif is_basic(index):
+            return BasicIndex.apply(x, index=index)
     return composed_getitem(x, index)
+
+
+def _recorded_region(x: Tensor, index: Any) -> Tensor | None:
+    """`x[index]` of a traced x, recorded at once, for the most frequent indices: ints and slices within known axes."""
+    trace, shape = state.trace, x._var.type.shape
+    found = None if trace is None or x._trace is not trace else _region(shape, index)
+    return None if found is None else trace.region(x, *found)  # type: ignore[union-attr]
+
+
+def _region(shape: tuple[DimLike, ...], index: Any) -> tuple[Any, Any, Any, Any] | None:
+    """(start, size, step, shape of the result) of such an index; None for others and for all of the array."""
+    items = index if index.__class__ is tuple else (index,)
+    if not 0 < len(items) <= len(shape):
+        return None
+    start: list[int] = []
+    size: list[DimLike] = []
+    step: list[int] = []
+    kept: list[DimLike] = []
+    for item, dim in zip(items, shape, strict=False):
+        if dim.__class__ is not int:
+            return None
+        if item.__class__ is int:
+            if not -dim <= item < dim:
+                return None
+            start.append(item if item >= 0 else item + dim)
+            size.append(1)
+            step.append(1)
+        elif item.__class__ is slice and item.step != 0 and is_basic(item):
+            taken = range(*item.indices(dim))
+            start.append(taken.start if taken else 0)
+            size.append(len(taken))
+            step.append(taken.step)
+            kept.append(len(taken))
+        else:
+            return None
+    if len(items) < len(shape):
+        rest = shape[len(items) :]
+        start += (0,) * len(rest)
+        step += (1,) * len(rest)
+        size += rest
+        kept += rest
+    whole = tuple(size)
+    if whole == shape:
+        return None
+    return tuple(start), whole, tuple(step), tuple(kept)
 
 
 def composed_getitem(x: Any, index: Any) -> Any:
@@ -213,8 +263,13 @@ def index_update(x: Any, index: Any, value: Any) -> Any:
     Of several writes to one element the last one wins, and it alone gets the gradient.
     """
     x = operand(x)
-    plan = plan_index(x.shape, index)
     value = astype(operand(value), x.dtype)
+    region = _region(x.shape, index)
+    if region is not None:
+        start, size, step, kept = region
+        value = value if value.shape == kept else _broadcast_value(value, kept)
+        return SliceUpdate.apply(x, value if kept == size else Reshape.apply(value, shape=size), start=start, step=step)
+    plan = plan_index(x.shape, index)
     if not plan.arrays:
         region = reshape(_broadcast_value(value, plan.middle), plan.size)
         if plan.size == x.shape and all(s == 1 for s in plan.step):

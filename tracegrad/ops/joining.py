@@ -19,6 +19,7 @@ from tracegrad.ops.base import normalize_axis, shape_text
 from tracegrad.ops.casting import astype
 from tracegrad.ops.operands import as_dim, operand, static_integers
 from tracegrad.ops.shape import (
+    Reshape,
     atleast_1d,
     atleast_2d,
     atleast_3d,
@@ -30,6 +31,7 @@ from tracegrad.ops.shape import (
     transpose,
 )
 from tracegrad.ops.slicing import slice_axis, slice_bounds
+from tracegrad.state import state
 from tracegrad.tensor import Tensor
 
 
@@ -134,6 +136,10 @@ def stack(arrays: Any, axis: int = 0, out: Any = None, *, dtype: Any = None, cas
             fix="use np.concatenate for arrays of different sizes",
         )
     axis = normalize_axis(axis, parts[0].ndim + 1)
+    if state.trace is not None and all(isinstance(p, Tensor) for p in parts):
+        shape = (*parts[0].shape[:axis], 1, *parts[0].shape[axis:])
+        rows = [Reshape.apply(p, shape=shape) for p in parts]
+        return concatenate(rows, axis, out, dtype=dtype, casting=casting)
     return concatenate([expand_dims(p, axis) for p in parts], axis, out, dtype=dtype, casting=casting)
 
 

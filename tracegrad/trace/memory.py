@@ -149,13 +149,11 @@ class Memory:
         if op.name == "reshape" and meta.replay and not _same_but_ones(source.shape, out.shape):
             if not _shares_memory(meta.base, replay):
                 return
-        out._meta = own = Meta()
-        own.version, own.base, own.replay = meta.version, source if meta.base is None else meta.base, replay
-        own.view_version = meta.version[0]
-        assert own.base is not None
+        base = source if meta.base is None else meta.base
+        out._meta = own = Meta(meta.version, base, replay, meta.version[0])
         if op.name == "stop_gradient":
             own.view_reason = "detached"
-        elif not state.grad_enabled and own.base._requires_grad and meta.view_reason is None:
+        elif not state.grad_enabled and base._requires_grad and meta.view_reason is None:
             own.view_reason = "no_grad"
         else:
             own.view_reason = meta.view_reason
@@ -164,10 +162,8 @@ class Memory:
         """`out` is `source`, or what `replay` makes of it, as a user's Function returned it: a view that must not be
         modified in place."""
         meta = source._ensure_meta()
-        out._meta = own = Meta()
-        own.version, own.base = meta.version, source if meta.base is None else meta.base
-        own.replay = (*meta.replay, *replay)
-        own.view_version, own.view_reason = meta.version[0], "custom"
+        base = source if meta.base is None else meta.base
+        out._meta = Meta(meta.version, base, (*meta.replay, *replay), meta.version[0], "custom")
 
     def detach(self, x: Tensor) -> None:
         """Cut the history of a value of this trace. Raises UnsupportedError for one from outside that has any."""

@@ -21,12 +21,13 @@ from tracegrad.ir.sizes import Size, active, plain_attributes, values_now
 from tracegrad.ir.types import Type, known_type
 from tracegrad.ops.constant import Constant
 from tracegrad.ops.hooked import with_hooks
+from tracegrad.ops.joining import Concatenate
 from tracegrad.ops.reduction import Sum
 from tracegrad.ops.shape import BroadcastTo, Reshape, Transpose
-from tracegrad.ops.slicing import Slice
+from tracegrad.ops.slicing import Slice, SliceUpdate
 from tracegrad.ops.stop import StopGradient
 from tracegrad.state import state
-from tracegrad.tensor import Tensor, check_array
+from tracegrad.tensor import Meta, Tensor, check_array
 from tracegrad.trace.columns import Columns
 from tracegrad.trace.contents import Contents, overwritten_in_part
 from tracegrad.trace.leaf_gradients import Live
@@ -35,10 +36,28 @@ from tracegrad.trace.memory import Memory, refresh_view
 _new = tuple.__new__  # of Nodes, without their own
 _new_object = object.__new__
 _traced = Tensor._traced
-_COMPARED = frozenset((BroadcastTo, Reshape, Slice, Sum, Transpose))  # their attributes mean the same where equal
+_COMPARED = frozenset(
+    (BroadcastTo, Concatenate, Reshape, Slice, SliceUpdate, Sum, Transpose)
+)  # their attributes mean the same where equal
 MOST_PLANS = 4096  # of operations, kept
 _PYTHON_NUMBERS = (bool, int, float, complex)
 Captured = np.ndarray | Tensor | Live
+
+
+class _RegionPlan:
+    """What recording a part of values of one type in one line takes: `taken` and `seen` are the types of the slice and
+    of its reshape (None: there is none), `attrs` the attributes of slices by where they begin."""
+
+    __slots__ = ("attrs", "kept", "kinds", "seen", "shape", "taken")
+
+    def __init__(self, trace: Trace, type: Type, size: Any, step: Any, shape: Any, location: Any):
+        self.kept = type, location  # so that their ids are theirs
+        self.taken = _met(type.with_shape(size))
+        self.seen = None if shape == size else _met(type.with_shape(shape))
+        self.shape = {"shape": shape}
+        self.attrs: dict[Any, Mapping[str, Any]] = {}
+        columns = trace.columns
+        self.kinds = [None if columns is None else columns.kind(op, location, 1, 1, True) for op in (Slice, Reshape)]
 
 
 class Trace:
@@ -66,8 +85,8 @@ class Trace:
         self.overwritten: list[np.ndarray] = []  # captured arrays that plain NumPy code modified since
         self._constants: dict[tuple[type, Any], Var] = {}
         self._plans: dict[tuple[Any, ...], tuple[tuple[Any, Mapping[str, Any], int | None], Any, Any]] = {}
+        self._regions: dict[tuple[Any, ...], _RegionPlan] = {}
         self.memory = Memory(self)
-        self.of_forward = False  # of a user Function: grad mode is off there, and yet its adjoint may be derived
         self.activity_known = False  # whether `depends_on_differentiated` sees all there is to see
         self._needs: dict[Var, bool] = {}
         self.columns: Columns | None = None  # the nodes in numbers, where somebody will look for repetitions
@@ -158,7 +177,8 @@ class Trace:
                 self.values[var] = value.now._array if isinstance(value.now, Tensor) else value.now
             else:
                 check_array(value)
-                var = Var(Type(value.dtype.newbyteorder("="), value.shape))
+                shape = value.shape if active.sizes is None else active.sizes.outside.get(id(value), value.shape)
+                var = Var(Type(value.dtype.newbyteorder("="), shape))
                 self.contents[var] = contents = Contents(value)
                 self.values[var] = contents.array
             self.captured[var] = value
@@ -238,25 +258,15 @@ class Trace:
         inferred, attrs, kind = self._plan(op, key, inputs, attrs, location)
         single = inferred.__class__ is Type
         if single:
-            out = _new_object(Var)
-            out.type, out.name, out.number = inferred, "", -1
-            outs: tuple[Var, ...] = (out,)
+            outputs: tuple[Tensor, ...] = (self._put(op, tuple(inputs), inferred, attrs, location, kind),)
         else:
             outs = tuple(map(Var, inferred))
-        node = _new(Node, (op, tuple(inputs), outs, attrs, (), location))
-        self.nodes.append(node)
-        for out in outs:
-            self.definitions[out] = node
-        columns = self.columns
-        if columns is not None:
-            if kind is None:
-                kind = columns.kind(op, location, len(inputs), len(outs), attrs is not NO_ATTRS)
-            columns.note_kind(kind, inputs, outs, attrs)
-        outputs = (_traced(self, outs[0]),) if single else tuple([_traced(self, out) for out in outs])
+            self._append(_new(Node, (op, tuple(inputs), outs, attrs, (), location)))
+            outputs = tuple([_traced(self, out) for out in outs])
         if state.grad_enabled:
             if tracked and op.differentiable:
                 link(op, tuple(map(self._operand, args, inputs)), attrs, outputs)
-        elif not self.of_forward:
+        elif state.grad_enabled is False:
             outputs = tuple(
                 self.emit(StopGradient, (o._var,), (o._var.type,), NO_ATTRS, (), None)[0] if o._var.type.inexact else o
                 for o in outputs
@@ -264,6 +274,68 @@ class Trace:
         if op.put is not None and isinstance(args[0], Tensor):
             self.memory.note_view(op, args[0], attrs, outputs[0])
         return outputs[0] if single else outputs
+
+    def _put(
+        self, op: Any, inputs: tuple[Var, ...], type: Type, attrs: Mapping[str, Any], location: Any, kind: int | None
+    ) -> Tensor:
+        """Record a node with one result: most of what recording costs, so written out."""
+        var = _new_object(Var)
+        var.type, var.name = type, ""
+        node = _new(Node, (op, inputs, (var,), attrs, (), location))
+        self.nodes.append(node)
+        self.definitions[var] = node
+        columns = self.columns
+        if columns is None:
+            var.number = -1
+        else:
+            if kind is None:
+                kind = columns.kind(op, location, len(inputs), 1, attrs is not NO_ATTRS)
+            columns.kinds.append(kind)
+            read = columns.reads.append
+            for v in inputs:
+                read(v.number)
+            var.number = number = columns.count
+            columns.count = number + 1
+            if attrs is not NO_ATTRS:
+                columns.attrs.append(id(attrs))
+        out = _new_object(Tensor)
+        out._array = out._grad_fn = out._meta = None
+        out._requires_grad = False
+        out._output_nr = 0
+        out._trace, out._var = self, var
+        return out
+
+    def region(self, x: Tensor, start: Any, size: Any, step: Any, shape: Any) -> Tensor | None:
+        """Record the slice of a value of this trace, and its reshape to `shape`, as one view of it.
+
+        None where more than that is to be done: histories, values of other traces, sizes of the call at hand.
+        """
+        meta = x._meta
+        if meta is None:
+            meta = x._ensure_meta()
+        elif meta.base is not None and meta.view_version != meta.version[0]:
+            return None
+        if x._requires_grad or x._trace is not self or active.sizes is not None or not state.grad_enabled:
+            return None
+        location = self.location or user_location(4)
+        var = x._var
+        key = id(location), id(var.type), size, step, shape
+        plan = self._regions.get(key)
+        if plan is None:
+            if len(self._regions) >= MOST_PLANS:
+                return None
+            plan = self._regions[key] = _RegionPlan(self, var.type, size, step, shape, location)
+        attrs = plan.attrs.get(start)
+        if attrs is None:
+            attrs = plan.attrs[start] = {"start": start, "size": size, "step": step}
+        out = self._put(Slice, (var,), plan.taken, attrs, location, plan.kinds[0])
+        replay = (*meta.replay, (Slice, attrs, None))
+        if plan.seen is not None:
+            out = self._put(Reshape, (out._var,), plan.seen, plan.shape, location, plan.kinds[1])
+            replay = (*replay, (Reshape, plan.shape, None))
+        base = x if meta.base is None else meta.base
+        out._meta = Meta(meta.version, base, replay, meta.version[0], meta.view_reason)
+        return out
 
     def _plan(
         self, op: type[Operation], key: list[Any], inputs: list[Var], attrs: Mapping[str, Any], location: Any
