@@ -210,3 +210,42 @@ def test_threads_see_one_array_or_the_other() -> None:
         thread.join()
     assert not wrong and programs(f) == 1
     np.testing.assert_array_equal(f(x), s.a + 1)
+
+
+def test_arrays_of_other_sizes() -> None:
+    """The second size makes the dimension a symbol, as for arguments: two programs for all sizes."""
+    rng, model, w = np.random.default_rng(1), Model(), np.array([0.1, -0.2, 0.3])
+    data = np.ones(2)
+
+    def with_grown(x: Any, z: Any) -> Any:
+        return np.sum(np.sin(data * x) * z)
+
+    gradient, mixed = tg.value_and_grad(model.loss), tg.jit(with_grown)
+    for n in (4, *range(7, 20), 7, 50):
+        model.X, model.y, data = rng.normal(size=(n, 3)), rng.normal(size=n), np.append(data, rng.normal(size=n))
+        z = rng.normal(size=data.size)
+        for _ in range(2):
+            t = np.tanh(model.X @ w)
+            value, grad = gradient(w)
+            np.testing.assert_allclose(value, np.sum((t - model.y) ** 2) * 2, rtol=1e-12)
+            np.testing.assert_allclose(grad, 4 * ((t - model.y) * (1 - t**2)) @ model.X, rtol=1e-10)
+            np.testing.assert_allclose(mixed(1.5, z), with_grown(1.5, z), rtol=1e-12)
+    assert programs(gradient) == programs(mixed) == 2
+    assert "(3,), (n, 3), (n,)" in str(tg.explain(gradient)) and gradient.last.fast is not None
+    for n in (1, 5):  # one element is another program, which sizes after it do not meet
+        model.X, model.y = rng.normal(size=(n, 3)), rng.normal(size=n)
+        np.testing.assert_allclose(gradient(w)[0], model.loss(w), rtol=1e-12)
+    assert programs(gradient) == 3
+    model.X, model.y = np.zeros((5, 3), np.float32), np.ones(5)
+    assert gradient(w)[0] == 10 and programs(gradient) == 4
+
+
+def test_sizes_that_are_read_and_shapes_that_change_in_place() -> None:
+    model, w, row = Model(), np.ones(3), np.arange(4.0)
+    mean, product = tg.jit(lambda w: np.sum(model.X @ w) / model.X.shape[0]), tg.jit(lambda x: row * x)
+    for n in (4, 5, 6):
+        model.X = np.full((n, 3), 1.0 * n)
+        assert mean(w) == 3.0 * n
+    assert product(2.0).tolist() == [0, 2, 4, 6]
+    row.shape = (2, 2)
+    assert product(2.0).tolist() == [[0, 2], [4, 6]]

@@ -43,6 +43,7 @@ class Sizes:
         self.conditions: dict[tuple[Dim, str], None] = {}
         self.consumed: set[str] = set()  # the symbols of which Python took a number
         self.uses: list[str] = []  # and where it did
+        self.outside: dict[int, tuple[DimLike, ...]] = {}  # the shapes of plain arrays from outside, by their ids
         self.open = False
 
     @contextmanager

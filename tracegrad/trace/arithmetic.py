@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from tracegrad.tensor import Tensor
+from tracegrad.trace.codes import code_names
 from tracegrad.trace.dependencies import MISSING, disguised, library
 
 if TYPE_CHECKING:
@@ -147,10 +148,18 @@ class _Walk:
         return (callee in _UNARY and operands == 1 - method) or (callee in _BINARY and operands == 2 - method)
 
 
-def exchanges(places: Iterable[tuple[Any, Any]], same: Callable[[Any, Any], bool]) -> dict[int, np.ndarray] | None:
+def reads_sizes(environment: Environment) -> bool:
+    """Whether code asks an array for its size, which for a plain one is a number."""
+    return any(not {"shape", "size"}.isdisjoint(code_names(code)) for code in environment.codes)
+
+
+def exchanges(
+    places: Iterable[tuple[Any, Any]], same: Callable[[Any, Any], bool], resized: bool = False
+) -> dict[int, np.ndarray] | None:
     """For pairs (what was in a place, what is there now): by the id of each array the one that took its place.
 
-    None where anything but arrays changed, or their dtypes or shapes did, or which of them are one and the same.
+    None where anything but arrays changed, or their dtypes or shapes did (with `resized`, or their numbers of
+    dimensions), or which of them are one and the same.
     """
     found: dict[int, np.ndarray] = {}
     former: dict[int, int] = {}
@@ -159,7 +168,9 @@ def exchanges(places: Iterable[tuple[Any, Any]], same: Callable[[Any, Any], bool
             if not same(new, old):
                 return None
             continue
-        if type(new) is not np.ndarray or new.dtype != old.dtype or new.shape != old.shape:
+        if type(new) is not np.ndarray or new.dtype != old.dtype or new.ndim != old.ndim:
+            return None
+        if not resized and new.shape != old.shape:
             return None
         if found.setdefault(id(old), new) is not new or former.setdefault(id(new), id(old)) != id(old):
             return None

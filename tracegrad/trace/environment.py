@@ -114,9 +114,10 @@ class Environment:
                 return f"attribute {name!r} of {type(owner).__name__} changed"
         return "a container or an array that the function reads was modified"
 
-    def exchanged(self) -> tuple[Environment, dict[int, np.ndarray]] | None:
+    def exchanged(self, resized: bool = False) -> tuple[Environment, dict[int, np.ndarray]] | None:
         """Where nothing changed but that other arrays of the same dtype and shape took the place of some: the
-        environment with these, and by the id of each array the one in its place.
+        environment with these, and by the id of each array the one in its place. With `resized`, of the same number of
+        dimensions.
 
         Each place is read once, and what is found there is what the new environment compares with.
         """
@@ -131,7 +132,7 @@ class Environment:
             if len(before) != len(now):
                 return None
             places += zip(before, now, strict=True)
-        found = exchanges(places, same)
+        found = exchanges(places, same, resized)
         if found is None or self._contents:
             return None
         new = copy.copy(self)

@@ -18,6 +18,7 @@ from tracegrad.tensor import Tensor
 from tracegrad.transforms.autograd import GraphFunction
 from tracegrad.transforms.eager import run_undecorated
 from tracegrad.transforms.entry import MAX_PROGRAMS_PER_SIGNATURE, Entry, add, has_room
+from tracegrad.transforms.interrupted import carry_out_noted
 from tracegrad.transforms.program import Program
 from tracegrad.transforms.record import record
 from tracegrad.transforms.signature import Call, read_call
@@ -109,7 +110,8 @@ class CompiledFunction:
         call = read_call(args, kwargs)
         key = call.family()
         family = self.families.setdefault(key, Family(self.dynamic))
-        groups = [self.entries.get(call.key, []), *(self.entries[key, p] for p in family.patterns)]
+        keys = [(k, p) for k in (key, *family.resized) for p in self.families[k].patterns]
+        groups = [self.entries.get(call.key, []), *(self.entries[k] for k in keys)]
         for entries in groups:
             for position, entry in enumerate(entries):
                 if not entry.holds(call):
@@ -141,6 +143,7 @@ class CompiledFunction:
         from tracegrad.emit.runtime import load_beside
 
         load_beside()
+        call, key = self._with_captured(call, key)
         family, shapes = self.families[key], call.shapes()
         pattern = family.pattern(shapes)
         if not has_room(self.entries.get((key, pattern), ())):
@@ -156,14 +159,36 @@ class CompiledFunction:
             except Unsettled:
                 self.recompiles.pop()
                 return self._eager(args, kwargs)
+            except Exception as error:
+                carry_out_noted(error, call.leaves)
+                raise
             if entry.share_program(entries):
                 self.recompiles.pop()
             add(entry, entries)
         held, result = entry.run(call)
         assert held, "a guard failed on the very call it was recorded from"
         family.note(shapes)
+        self.families[call.family()].note(call.shapes(()), entry)
         self._prepare(entry, call)
         return result
+
+    def _with_captured(self, call: Call, key: tuple[Any, ...]) -> tuple[Call, tuple[Any, ...]]:
+        """The call with the arrays from outside, and the key of the family of such calls, where these have other sizes
+        than those of a former call and nothing else changed."""
+        family = self.families[key]
+        for entry in reversed(family.entries) if family.dynamic is not False else ():
+            captured = entry.resized()
+            if not captured or [c.shape for c in captured] == list(entry.shapes[len(call.dynamic) :]):
+                continue
+            longer = (*key, tuple(c.ndim for c in captured))
+            outer = self.families.setdefault(longer, Family(family.dynamic))
+            if longer not in family.resized:
+                family.resized.append(longer)
+            for other in family.entries:
+                if tuple(map(len, other.shapes)) == tuple(map(len, call.shapes(captured))):
+                    outer.note(other.shapes)
+            return replace(call, captured=captured), longer
+        return call, key
 
     def _settled(self, call: Call, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Entry:
         """`_compile`, again where another thread has meanwhile put other arrays in the place of those it found."""
@@ -185,9 +210,13 @@ class CompiledFunction:
         uses: list[str] = []
         while pattern is not None:
             sizes = Sizes(values_of(pattern, shapes), dimension)
+            sizes.outside = dict(zip(map(id, call.captured), pattern[len(call.dynamic) :], strict=True))
             try:
                 with sizes.known():
                     entry = self._settled(replace(call, pattern=pattern), args, kwargs)
+                if call.captured and list(map(id, entry.arrays_outside())) != list(map(id, call.captured)):
+                    family.refuse(pattern, None)
+                    return None, "the function does not only calculate with the arrays it captures"
                 fewer = refined(pattern, sizes)
                 if fewer == pattern:
                     shared = entry.share_program(self.entries.get((key, pattern), ()))

@@ -14,7 +14,7 @@ import numpy as np
 from tracegrad.ir.graph import Graph
 from tracegrad.ir.identity import equal
 from tracegrad.tensor import Tensor
-from tracegrad.trace.arithmetic import calculates
+from tracegrad.trace.arithmetic import calculates, reads_sizes
 from tracegrad.trace.environment import Environment
 from tracegrad.trace.leaf_gradients import resolved
 from tracegrad.transforms.autograd import GraphFunction
@@ -60,14 +60,22 @@ class Entry:
         self.may_not_end = may_not_end(recording)
         self.calls = 0
         self.sizes: Conditions | None = None  # for a recording with symbolic sizes, what they must be
+        self.resizable = call.captured if call.pattern else ()  # the arrays from outside whose sizes are among these
+        self.shapes = call.shapes(self.arrays_outside())
         self.fast: types.FunctionType | None = None
 
     def holds(self, call: Call) -> bool:
         """Whether the sizes are those it serves, and everything outside the arguments is as the recording found it."""
-        if self.sizes is not None and not self.sizes.holds(call.shapes()):
-            return False
         effects = self.recording.effects
-        return self.environment.holds() and (effects.none or effects.hold(call.leaves))
+        return self.environment.holds() and self._fits(call) and (effects.none or effects.hold(call.leaves))
+
+    def _fits(self, call: Call) -> bool:
+        """Whether arguments, and arrays from outside, have shapes that the program is for."""
+        if self.sizes is not None and not self.sizes.holds(call.shapes(self.resizable)):
+            return False
+        inputs = self.recording.graph.inputs[len(self.dynamic) :]
+        arrays = [(c, v.type) for c, v in zip(self.recording.captured, inputs, strict=True) if type(c) is np.ndarray]
+        return bool(self.resizable) or all(c.shape == type.shape for c, type in arrays)
 
     def run(self, call: Call) -> tuple[bool, Any]:
         """(whether the guards held, the result)."""
@@ -101,20 +109,35 @@ class Entry:
 
     def exchanged(self, call: Call) -> Entry | None:
         """The same for other arrays that have taken the place of captured ones; None where anything else changed."""
-        effects, found = self.recording.effects, None
-        if self.exchangeable and (self.sizes is None or self.sizes.holds(call.shapes())):
-            found = self.environment.exchanged()
+        effects = self.recording.effects
+        found = self.environment.exchanged(bool(self.resizable)) if self.exchangeable else None
         if found is None or not (effects.none or effects.hold(call.leaves)):
             return None
         entry = copy.copy(self)
         entry.environment, arrays = found
+        entry.resizable = tuple(arrays.get(id(c), c) for c in self.resizable)
         captured = tuple(arrays.get(id(c), c) for c in self.recording.captured)
         entry.recording = replace(self.recording, captured=captured)
+        if not entry._fits(call):
+            return None
         if self.fast is not None:
             scope = {**self.fast.__globals__, "entry": entry, "holds": entry.environment.holds}
             scope |= {f"c{position}": c for position, c in enumerate(captured)}
             entry.fast = types.FunctionType(self.fast.__code__, scope)
         return entry
+
+    def arrays_outside(self) -> tuple[Any, ...]:
+        """The captured arrays, if their sizes are free to change: code only calculates and asks for none. Else none."""
+        captured = self.recording.captured
+        free = self.exchangeable and all(isinstance(c, np.ndarray) for c in captured)
+        return captured if free and not reads_sizes(self.environment) else ()
+
+    def resized(self) -> tuple[Any, ...]:
+        """Arrays of other sizes that have taken the place of the captured ones, all of them; none where anything else
+        changed."""
+        captured = self.arrays_outside()
+        found = self.environment.exchanged(resized=True) if captured else None
+        return () if found is None else tuple(found[1].get(id(c), c) for c in captured)
 
     def share_program(self, others: Sequence[Entry]) -> bool:
         """Take the program of one of `others` that was recorded alike, with other arrays; whether one was."""

@@ -90,11 +90,15 @@ def fast_path(entry: Entry, call: Call) -> types.FunctionType | None:
 
 def size_tests(sizes: Conditions, dynamic: Sequence[int]) -> list[str]:
     """What native code does not test of the sizes: how large symbols are, and what the recording decided on them."""
+
+    def name_of(i: int) -> str:
+        return f"a{dynamic[i]}" if i < len(dynamic) else f"c{i - len(dynamic)}"
+
     tests = [
-        f"type(a{dynamic[i]}) is ndarray and a{dynamic[i]}.ndim == {len(sizes.pattern[i])}"
+        f"type({name_of(i)}) is ndarray and {name_of(i)}.ndim == {len(sizes.pattern[i])}"
         for i in {i for i, _, _ in sizes.where.values()}
     ]
-    return tests + sizes.expressions(lambda i: f"a{dynamic[i]}")
+    return tests + sizes.expressions(name_of)
 
 
 def _result_expression(entry: Entry) -> str | None:

@@ -20,7 +20,8 @@ _FLOAT = np.dtype(float)
 class Call:
     """One call's arguments, flattened. `dynamic` are the positions of the leaves that are array inputs.
 
-    `pattern` are their shapes with symbols, where the call is recorded for other sizes too.
+    `pattern` are their shapes with symbols, where the call is recorded for other sizes too; of `captured` arrays too,
+    which come from outside and have another size than in former calls.
     """
 
     leaves: list[Any]
@@ -29,19 +30,21 @@ class Call:
     dynamic: list[int]
     tensors: bool
     pattern: tuple[tuple[Any, ...], ...] | None = None
+    captured: tuple[Any, ...] = ()
 
     def types(self) -> dict[int, Type]:
         """The types to record the dynamic leaves with."""
         types = {i: leaf_type(self.leaves[i]) for i in self.dynamic}
         if self.pattern is not None:
-            for position, shape in zip(self.dynamic, self.pattern, strict=True):
+            for position, shape in zip(self.dynamic, self.pattern, strict=False):
                 types[position] = Type(types[position].dtype, shape, types[position].weak)
         return types
 
-    def shapes(self) -> tuple[tuple[int, ...], ...]:
-        """The shapes of the dynamic leaves."""
+    def shapes(self, captured: tuple[Any, ...] | None = None) -> tuple[tuple[int, ...], ...]:
+        """The shapes of the dynamic leaves, and of the captured arrays that count."""
         leaves = self.leaves
-        return tuple([getattr(leaves[i], "shape", ()) for i in self.dynamic])
+        shapes = [getattr(leaves[i], "shape", ()) for i in self.dynamic]
+        return tuple(shapes + [c.shape for c in (self.captured if captured is None else captured)])
 
     def family(self) -> tuple[Any, ...]:
         """The key without the sizes."""

@@ -44,9 +44,13 @@ class Family:
         self.history: list[Shapes] = []
         self.patterns: list[Shapes] = []
         self.refused: dict[Place, int] = {}
+        self.entries: list[Any] = []  # those compiled last
+        self.resized: list[Any] = []  # the keys of families that differ in the sizes of captured arrays too
 
-    def note(self, shapes: Shapes) -> None:
+    def note(self, shapes: Shapes, entry: Any = None) -> None:
         """Remember the sizes of a call that has been compiled."""
+        if entry is not None:
+            self.entries = [*self.entries[1 - MAX_HISTORY :], entry]
         if shapes not in self.history:
             del self.history[: len(self.history) - MAX_HISTORY + 1]
             self.history.append(shapes)
