@@ -106,6 +106,22 @@ def test_einsum_with_lists_of_axes():
     check_function(lambda a, b: np.einsum(a, [..., 0], b, [0], [...]), (M, V))
 
 
+def test_einsum_of_two_operands_with_any_subscripts():
+    draw, sizes = random.Random(0), dict(zip("ijkl", (2, 3, 4, 1), strict=True))
+    for number in range(60):
+        left, right = ("".join(draw.sample("ijkl", draw.randint(0, 3))) for _ in range(2))
+        used = sorted({*left, *right})
+        text = f"{left},{right}->{''.join(draw.sample(used, draw.randint(0, len(used))))}"
+        x, y = (values(tuple(sizes[n] for n in labels), seed=number) for labels in (left, right))
+        got, expected = np.einsum(text, Tensor._wrap(x), Tensor._wrap(y)).numpy(), np.einsum(text, x, y)
+        assert got.shape == expected.shape
+        np.testing.assert_allclose(got, expected, atol=1e-12, err_msg=text)
+        grads = gradients(lambda a, b, text=text: np.sum(np.sin(np.einsum(text, a, b))), [x, y])
+        # The product is linear in each operand: by Euler's theorem both derivatives along themselves are alike.
+        along = np.sum(np.cos(expected) * expected)
+        np.testing.assert_allclose([np.sum(grads[0] * x), np.sum(grads[1] * y)], along, atol=1e-10, err_msg=text)
+
+
 def test_einsum_of_integers_and_bools_keeps_their_dtype():
     for x in (np.arange(6).reshape(2, 3).astype(np.int8), np.arange(6).reshape(2, 3) > 2):
         for text, args in (("ij,kj->ik", (x, x)), ("ij->i", (x,)), ("ij,ij->", (x, x))):

@@ -15,10 +15,12 @@ from tracegrad.ops.arithmetic import multiply
 from tracegrad.ops.base import shape_text
 from tracegrad.ops.casting import astype, number_dtype
 from tracegrad.ops.diagonal import Diagonal
-from tracegrad.ops.linalg import matmul
+from tracegrad.ops.linalg import MatMul, matmul
 from tracegrad.ops.operands import operand
 from tracegrad.ops.reduction import sum as tensor_sum
-from tracegrad.ops.shape import moveaxis, reshape, squeeze, transpose
+from tracegrad.ops.shape import Reshape, Transpose, moveaxis, reshape, squeeze, transpose
+from tracegrad.records import record
+from tracegrad.state import state
 
 # A label is a letter, or the number of an axis of the ellipsis, counted from its last one (-1, -2, …).
 Label = str | int
@@ -33,6 +35,11 @@ def einsum(*operands: Any, out: Any = None, optimize: Any = False, dtype: Any = 
     """NumPy's einsum, in all forms. The order of contractions is chosen by their cost whatever `optimize` says."""
     if out is not None:
         raise ArgumentError("np.einsum has no out= here", fix="assign the result instead")
+    if len(operands) == 3 and type(operands[0]) is str and dtype is None and state.trace is None:
+        x, y = operand(operands[1]), operand(operands[2])
+        product_of = _product_of(operands[0], x.shape, y.shape) if x.dtype == y.dtype else None
+        if product_of is not None:
+            return product_of.run(x, y)
     texts, result, arrays = _parse(operands)
     common = number_dtype(dtype) if dtype is not None else np.result_type(*(x.dtype for x in arrays))
     terms = [(astype(x, common), labels) for x, labels in zip(arrays, texts, strict=True)]
@@ -136,6 +143,60 @@ def _sizes(terms: list[Term]) -> dict[Label, DimLike]:
     return sizes
 
 
+# ---- most of what is written ---------------------------------------------------------------------------------------
+
+
+@record
+class _Product:
+    """One product of matrices: the axes and the shape in which each operand is one, and those of the result; None where
+    they are so already."""
+
+    left: tuple[Any, Any]
+    right: tuple[Any, Any]
+    shape: Any
+    axes: Any
+
+    def run(self, x: Any, y: Any) -> Any:
+        (x_axes, x_shape), (y_axes, y_shape) = self.left, self.right
+        if x_axes is not None:
+            x = Transpose.apply(x, axes=x_axes)
+        if x_shape is not None:
+            x = Reshape.apply(x, shape=x_shape)
+        if y_axes is not None:
+            y = Transpose.apply(y, axes=y_axes)
+        if y_shape is not None:
+            y = Reshape.apply(y, shape=y_shape)
+        z = MatMul.apply(x, y)
+        if self.shape is not None:
+            z = Reshape.apply(z, shape=self.shape)
+        return z if self.axes is None else Transpose.apply(z, axes=self.axes)
+
+
+@functools.lru_cache(maxsize=1024)
+def _product_of(text: str, left: tuple[int, ...], right: tuple[int, ...]) -> _Product | None:
+    """How an einsum of two operands of these shapes is one product of matrices; None where it is something else."""
+    (a, b), result = _read(text, (len(left), len(right)))
+    sizes = dict(zip(a, left, strict=True)) | dict(zip(b, right, strict=True))
+    batch, rows, summed, columns = _roles(a, b, result)
+    fit = all(sizes[n] == d for n, d in zip(a, left, strict=True))
+    alone = {*a, *b} - {*batch, *rows, *summed, *columns}  # summed over in one operand before the product
+    if not fit or alone or len({*a}) < len(a) or len({*b}) < len(b) or not _is_matmul(batch, rows, summed, columns):
+        return None
+    ways = []
+    for own, shape, groups in ((a, left, (rows, summed)), (b, right, (summed, columns))):
+        axes, wanted = _as_matrix(own, sizes, batch, *groups)
+        moved = tuple(shape[i] for i in axes)
+        ways.append((None if axes == tuple(range(len(axes))) else axes, None if wanted == moved else wanted))
+    labels = (*batch, *rows, *columns)
+    full = tuple(sizes[n] for n in labels)
+    whole = len(batch) + (len(rows) == 1) + (len(columns) == 1)
+    order = tuple(labels.index(n) for n in result)
+    return _Product(
+        *ways, None if whole == len(labels) and (not batch or (rows and columns)) else full,
+        None if order == tuple(range(len(order))) else order,
+    )  # fmt: skip
+
+
 # ---- working it out -----------------------------------------------------------------------------------------------
 
 
@@ -193,11 +254,8 @@ def _arranged(term: Term, result: Labels) -> Any:
 def _contract(left: Term, right: Term, kept: Labels) -> Term:
     """The product of two operands, summed over the labels that are not kept."""
     a, b = _summed(left, {*kept, *right[1]}), _summed(right, {*kept, *left[1]})
-    shared = set(a[1]) & set(b[1])
-    summed = tuple(n for n in a[1] if n in shared and n not in kept)
-    batch = tuple(n for n in kept if n in shared)
-    rows, columns = (tuple(n for n in kept if n in labels and n not in shared) for labels in (a[1], b[1]))
-    if not summed or (batch and not rows and not columns):
+    batch, rows, summed, columns = _roles(a[1], b[1], kept)
+    if not _is_matmul(batch, rows, summed, columns):
         labels = tuple(n for n in kept if n in a[1] or n in b[1])
         return _summed(
             (multiply(_aligned(a, (*labels, *summed)), _aligned(b, (*labels, *summed))), (*labels, *summed)), labels
@@ -217,13 +275,31 @@ def _aligned(term: Term, labels: Labels) -> Any:
     return reshape(x, tuple(sizes.get(n, 1) for n in labels))
 
 
+def _roles(a: Labels, b: Labels, kept: Labels) -> tuple[Labels, Labels, Labels, Labels]:
+    """The labels of both that are kept, those of the first alone, those of both that are not kept, of the second."""
+    shared = set(a) & set(b)
+    rows, columns = (tuple(n for n in kept if n in labels and n not in shared) for labels in (a, b))
+    return tuple(n for n in kept if n in shared), rows, tuple(n for n in a if n in shared and n not in kept), columns
+
+
+def _is_matmul(batch: Labels, rows: Labels, summed: Labels, columns: Labels) -> bool:
+    """Whether labels of these roles are worth a product of matrices."""
+    return bool(summed) and not (batch and not rows and not columns)
+
+
 def _as_matrices(term: Term, batch: Labels, first: Labels, second: Labels) -> Any:
-    """Axes transposed to (batch…, first, second), each of the two groups as one axis.
+    x, own = term
+    axes, shape = _as_matrix(own, dict(zip(own, x.shape, strict=True)), batch, first, second)
+    return reshape(transpose(x, axes), shape)
+
+
+def _as_matrix(
+    own: Labels, sizes: dict[Label, Any], batch: Labels, first: Labels, second: Labels
+) -> tuple[tuple[int, ...], tuple[Any, ...]]:
+    """Axes transposed to (batch…, first, second), each of the two groups as one axis; the order and the shape.
 
     A group without labels is left away if there is no batch: matmul then takes a vector.
     """
-    x, own = term
-    sizes = dict(zip(own, x.shape, strict=True))
-    x = transpose(x, tuple(own.index(n) for n in (*batch, *first, *second)))
     groups = [group for group in (first, second) if group or batch]
-    return reshape(x, (*(sizes[n] for n in batch), *(product(sizes[n] for n in group) for group in groups)))
+    shape = (*(sizes[n] for n in batch), *(product(sizes[n] for n in group) for group in groups))
+    return tuple(own.index(n) for n in (*batch, *first, *second)), shape

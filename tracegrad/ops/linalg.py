@@ -158,7 +158,7 @@ def inner(a: Any, b: Any, /) -> Any:
 def outer(a: Any, b: Any, out: Any = None) -> Any:
     """All products of an element of `a` with one of `b`, both flattened."""
     x, y = operand(a), operand(b)
-    return multiply(reshape(x, (x.size, 1)), reshape(y, (1, y.size)))
+    return multiply(reshape(x, (x.size, 1)), y if y.ndim == 1 else ravel(y))
 
 
 @implements(np.linalg.outer)

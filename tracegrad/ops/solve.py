@@ -23,7 +23,7 @@ from tracegrad.ops.diagonal import tril
 from tracegrad.ops.linalg import matmul
 from tracegrad.ops.operands import operand
 from tracegrad.ops.reduction import sum as tensor_sum
-from tracegrad.ops.shape import expand_dims, squeeze, swapaxes
+from tracegrad.ops.shape import Reshape, expand_dims, swapaxes
 from tracegrad.ops.stop import stop_gradient
 from tracegrad.ops.triangular import SolveTriangular
 
@@ -224,7 +224,8 @@ def solve(a: Any, b: Any) -> Any:
     if right.ndim == 0:
         raise ShapeError("solve needs a vector or matrices on the right")
     if right.ndim == 1:
-        return squeeze(Solve.apply(left, expand_dims(right, -1)), -1)
+        column = Solve.apply(left, Reshape.apply(right, shape=(*right.shape, 1)))
+        return Reshape.apply(column, shape=column.shape[:-1])
     return Solve.apply(left, right)
 
 
