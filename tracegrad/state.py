@@ -16,6 +16,10 @@ if TYPE_CHECKING:
 
 _set = threading.local.__setattr__
 
+# What `grad_enabled` is where recording is off to whoever asks, yet what a trace records may be differentiated by those
+# who derive an adjoint from it: forward and backward of users' Functions. False cuts it off from gradients.
+UNSTOPPED = 0
+
 
 class State(threading.local):
     """`trace` records every Function while it is not None; `eager` makes decorated functions run undecorated, and
@@ -158,4 +162,4 @@ class enable_grad(_GradMode):
 
 def is_grad_enabled() -> bool:
     """Whether operations are recorded for `backward` at the moment."""
-    return state.grad_enabled
+    return bool(state.grad_enabled)

@@ -304,3 +304,41 @@ def test_one_tensor_passed_twice_is_returned_twice(prepare):
     for first, second in ((x, y), (x, x), (y, x)):
         found = f(first, second)
         assert found[0] is first and found[1] is second
+
+
+def test_versions_count_the_modifications_of_all_steps_of_a_loop(prepare):
+    def run(w):
+        def step(total, x):
+            w.mul_(1)
+            tg.fori_loop(0, 4, lambda i, v: (w.add_(x), v)[1], 0.0)
+            return total + w[0], total
+
+        tg.scan(step, 0.0, np.arange(3.0))
+        return w._version
+
+    w = tg.tensor([1.0, 2.0])
+    assert (prepare(run)(w), w._version, numbers(w)) == (15, 15, [13.0, 14.0])
+
+
+def test_what_was_done_before_an_exception_stays_done(prepare):
+    p, q, a = leaf([1.0, 2.0]), leaf([1.0, 2.0]), np.zeros(2)
+    q.grad = given = tg.tensor([5.0, 5.0])
+
+    def run(x, a):
+        x.add_(1)
+        (p * x).sum().backward()
+        (q * 3).sum().backward()
+        with tg.no_grad():
+            p.sub_(p.grad)
+        a[0] = 7.0
+        tg.rand(2)
+        raise KeyError("stop")
+
+    x, f = tg.tensor([1.0, 2.0]), prepare(run)
+    tg.manual_seed(0)
+    for times in (1, 2):
+        with pytest.raises(KeyError):
+            f(x, a)
+        assert (x._version, tg.random.get_state().tolist()) == (times, [0, 2 * times])
+    assert (numbers(x), numbers(p), a.tolist()) == ([3.0, 4.0], [-6.0, -8.0], [7.0, 0.0])
+    assert (numbers(p.grad), numbers(q.grad), q.grad is given) == ([5.0, 7.0], [11.0, 11.0], True)

@@ -163,3 +163,63 @@ def test_hooks_on_saved_tensors_can_be_refused():
         with pytest.raises(RuntimeError, match="none here"), graph.disable_saved_tensors_hooks("none here"):
             pass
     assert numbers(x.grad) == [2.0, 4.0]
+
+
+@pytest.mark.parametrize("create_graph", [False, True])
+def test_what_backward_sees_of_the_grad_mode(prepare, create_graph):
+    """Recording is on in it only with create_graph=True; what forward saved requires grad as it did there."""
+    seen = []
+
+    def forward(ctx, x):
+        y = x * x
+        ctx.save_for_backward(x, y)
+        return y
+
+    def backward(ctx, g):
+        x, y = ctx.saved_tensors
+        result = 2 * x * g
+        with tg.no_grad():
+            inside = tg.is_grad_enabled()
+        seen.append((tg.is_grad_enabled(), inside, x.requires_grad, y.requires_grad, result.requires_grad))
+        return result
+
+    f = function(forward, backward)
+    x = leaf([1.0, 2.0])
+    (g,) = tg.autograd.grad(prepare(lambda x: f.apply(x).sum())(x), x, create_graph=create_graph)
+    assert seen[-1] == (create_graph, False, True, True, create_graph)
+    assert (numbers(g), g.requires_grad) == ([2.0, 4.0], create_graph)
+    if create_graph:
+        assert numbers(tg.autograd.grad(g.sum(), x)[0]) == [2.0, 2.0]
+
+
+def test_what_no_grad_in_backward_cuts_off(prepare):
+    """The second derivative sees the factor computed under no_grad as a constant: (2x)' of x·sg(2)·x."""
+
+    def backward(ctx, g):
+        (x,) = ctx.saved_tensors
+        with tg.no_grad():
+            factor = x * 2 / x.detach()
+        return g * factor * x
+
+    f = function(lambda ctx, x: (ctx.save_for_backward(x), x * x)[1], backward)
+    x = leaf([1.0, 3.0])
+    (g,) = tg.autograd.grad(prepare(lambda x: f.apply(x).sum())(x), x, create_graph=True)
+    assert numbers(g) == [2.0, 6.0]
+    assert numbers(tg.autograd.grad(g.sum(), x)[0]) == [2.0, 2.0]
+
+
+def test_is_grad_enabled_in_forward_and_loops(prepare):
+    seen = []
+
+    def step(total, a):
+        seen.append(tg.is_grad_enabled())
+        return total + a, a
+
+    def run(x):
+        with tg.no_grad():
+            tg.scan(step, tg.zeros(()), x)
+        return tg.scan(step, tg.zeros(()), x)[0]
+
+    x = leaf([1.0, 2.0])
+    prepare(run)(x).backward()
+    assert (seen[0], seen[-1], numbers(x.grad)) == (False, True, [1.0, 1.0])

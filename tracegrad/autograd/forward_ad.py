@@ -16,7 +16,7 @@ import numpy as np
 from tracegrad import tree
 from tracegrad.autograd.modes import modes
 from tracegrad.autograd.spent import spend
-from tracegrad.autograd.views import alias
+from tracegrad.autograd.views import alias, replayed
 from tracegrad.errors import (
     AutogradError,
     BackwardNotImplementedError,
@@ -36,6 +36,7 @@ class Level:
     def __init__(self, outer: Level | None):
         self.outer = outer
         self.carriers: list[weakref.ref[Tensor]] = []
+        self.arguments: list[Tensor] = []  # of the function that is differentiated, which must not modify them
 
 
 class dual_level:
@@ -123,22 +124,21 @@ def tangent_of(tensor: Any, level: Level) -> Tensor | None:
     if meta is None:
         return None
     found = meta.tangents.get(level) if meta.tangents else None
-    if found is None:
-        base = meta.base
-        if base is not None and base._meta is not None and base._meta.tangents and level in base._meta.tangents:
-            raise _stale()
-        return None
-    tangent, version = found
-    if version != meta.version[0]:
-        raise _stale()
-    return tangent  # type: ignore[no-any-return]
-
-
-def _stale() -> UnsupportedError:
-    return UnsupportedError(
-        "a Tensor that carries a tangent, or a view of it, has been modified in place",
-        fix="write it as a new value in code that forward mode goes through",
-    )
+    if found is not None and found[1] == meta.version[0]:
+        return found[0]  # type: ignore[no-any-return]
+    of_base = None if meta.base is None else tangent_of(meta.base, level)
+    if of_base is not None:
+        with setting(dual=level.outer):
+            tangent = replayed(of_base, meta.replay)
+        attach(tensor, level, tangent)
+        return tangent  # type: ignore[no-any-return]
+    if found is not None:
+        raise UnsupportedError(
+            "a Tensor that carries a tangent has been modified in place through detach() or another Tensor that shares "
+            "its memory",
+            fix="write it as a new value in code that forward mode goes through",
+        )
+    return None
 
 
 def levels() -> list[Level]:
@@ -365,6 +365,7 @@ def eager_jvp(function: Callable[..., Any], primals: Any, tangents: Any, has_aux
             duals = [same_value(x) for x in wrapped]
         for dual, tangent in zip(duals, map(as_eager, given), strict=True):
             attach(dual, level, tangent)
+            level.arguments.append(dual)
         with setting(differentiating=True):
             result = call_user(function, tree.unflatten(spec, duals), {})
         value, aux = result if has_aux else (result, None)

@@ -15,11 +15,13 @@ from typing import Any
 
 import numpy as np
 
+from tracegrad.autograd.forward_ad import copy_tangents
+from tracegrad.autograd.inplace_tangents import refuse_arguments, tangents_before, write_tangents
 from tracegrad.autograd.node import BackwardNode, detached, edge_of
 from tracegrad.autograd.operation_node import OperationNode
 from tracegrad.autograd.overwritten import note_kept, rescue
 from tracegrad.autograd.views import move_retained, replayed
-from tracegrad.errors import ArgumentError, AutogradError, DTypeError, ShapeError, UnsupportedError
+from tracegrad.errors import ArgumentError, AutogradError, DTypeError, ShapeError
 from tracegrad.state import state
 from tracegrad.tensor import Tensor
 
@@ -128,7 +130,7 @@ def check_inplace(x: Tensor) -> None:
             fix="return it from the function instead of keeping it in a global, a list or an attribute",
         )
     if state.dual is not None:
-        refuse_tangents(x)
+        refuse_arguments(x)
     if state.grad_enabled:
         _check_history(x)
     if x._meta is not None and x._meta.inference and not state.inference:
@@ -141,17 +143,6 @@ def check_inplace(x: Tensor) -> None:
             "this Tensor's memory is read-only (it was broadcast, or made from a read-only array), "
             "so it cannot be modified in place: more than one element may refer to a single memory location",
             fix="modify a copy: x.clone()",
-        )
-
-
-def refuse_tangents(*values: Any) -> None:
-    """Raise UnsupportedError where a value that a modification involves carries a tangent."""
-    from tracegrad.autograd.forward_ad import carries
-
-    if carries(values):
-        raise UnsupportedError(
-            "a Tensor that carries a tangent takes part in a modification in place",
-            fix="write it as a new value in code that forward mode goes through",
         )
 
 
@@ -197,17 +188,14 @@ def apply_inplace(x: Tensor, compute: Callable[[Tensor], Any], what: str) -> Ten
     if state.trace is not None:
         return state.trace.memory.apply(x, compute, what)
     check_inplace(x)
+    if state.dual is not None:
+        return _apply_with_tangents(x, compute, what)
     if not state.grad_enabled:
-        result = compute(x)
-        if state.dual is not None:
-            refuse_tangents(result)
-        _store(x, result, what)
+        _store(x, compute(x), what)
         return x
     old = _snapshot(x)
     held = old._array
     result = compute(old)
-    if state.dual is not None:
-        refuse_tangents(result)
     if not isinstance(result, Tensor):
         result = Tensor._wrap(np.asarray(result))
     node = result._grad_fn
@@ -220,16 +208,36 @@ def apply_inplace(x: Tensor, compute: Callable[[Tensor], Any], what: str) -> Ten
     _store(x, result, what)
     if node is not None:
         if result.dtype != x.dtype:
-            from tracegrad.ops.casting import astype
-
-            result = astype(result, x.dtype)
-            node = result._grad_fn
+            result, node = _in_dtype_of(x, result)
         elif isinstance(node, OperationNode) and node.output is not None:
             # The saved output is this memory now, and modifying it again has to be noticed.
             node.output, node.counter = x._array, (x._ensure_meta().version, x._version)
             if state.keepers is not None:
                 note_kept(node, (x,))
         rebase_history(x, node, result._output_nr)
+    return x
+
+
+def _in_dtype_of(x: Tensor, result: Tensor) -> tuple[Tensor, BackwardNode]:
+    from tracegrad.ops.casting import astype
+
+    result = astype(result, x.dtype)
+    return result, result._grad_fn
+
+
+def _apply_with_tangents(x: Tensor, compute: Callable[[Tensor], Any], what: str) -> Tensor:
+    """`apply_inplace` in forward mode: what the tangents were computed from is a copy, which outer levels may read."""
+    old = _snapshot(x)
+    copy_tangents(x, old)
+    old._array = old._array.copy()  # type: ignore[union-attr]
+    result = compute(old)
+    tangents = tangents_before(x, result)
+    _store(x, result, what)
+    node = result._grad_fn if isinstance(result, Tensor) and state.grad_enabled else None
+    if node is not None:
+        result, node = _in_dtype_of(x, result)
+        rebase_history(x, node, result._output_nr)
+    write_tangents(x, tangents)
     return x
 
 
@@ -268,8 +276,7 @@ def replace_value(x: Tensor, value: Any, what: str, name: str) -> Tensor:
     if state.trace is not None:
         return state.trace.memory.replace(x, value, what, overwrite_node(name))
     check_inplace(x)
-    if state.dual is not None:
-        refuse_tangents(value)
+    tangents = tangents_before(x, value) if state.dual is not None else None
     array = value._array if isinstance(value, Tensor) else np.asarray(value)
     record = state.grad_enabled and (x.requires_grad or (isinstance(value, Tensor) and value.requires_grad))
     node = overwrite_node(name)(x, value) if record and x.dtype.kind in "fc" else None
@@ -281,6 +288,8 @@ def replace_value(x: Tensor, value: Any, what: str, name: str) -> Tensor:
     bump(x)
     if node is not None:
         rebase_history(x, node, 0)
+    if tangents is not None:
+        write_tangents(x, tangents)
     return x
 
 
@@ -308,8 +317,7 @@ def setitem(x: Tensor, index: Any, value: Any) -> None:
         state.trace.memory.apply(x, IndexedWrite(index, value), "x[...] = v")
         return
     check_inplace(x)
-    if state.dual is not None:
-        refuse_tangents(value)
+    tangents = tangents_before(x, value) if state.dual is not None else None
     index = plain_index(index)
     array = value._array if isinstance(value, Tensor) else np.asarray(value)
     tracked = isinstance(value, Tensor) and value.requires_grad
@@ -327,6 +335,8 @@ def setitem(x: Tensor, index: Any, value: Any) -> None:
     bump(x)
     if node is not None:
         rebase_history(x, node, 0)
+    if tangents is not None:
+        write_tangents(x, tangents, index)
 
 
 class IndexedWrite:

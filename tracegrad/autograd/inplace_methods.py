@@ -163,7 +163,7 @@ def random_(self: Tensor, from_: int = 0, to: int | None = None, *, generator: A
 
 def fill_diagonal_(self: Tensor, value: Any) -> Tensor:
     """The main diagonal becomes `value`."""
-    if state.trace is not None or (state.grad_enabled and self.requires_grad):
+    if state.trace is not None or state.dual is not None or (state.grad_enabled and self.requires_grad):
         index = (np.arange(min(self.shape)),) * self.ndim
         setitem(self, index, value)
         return self

@@ -217,14 +217,14 @@ def traced_scan(
         n_end = n_all + len(elements)
         groups = given[:n_all], given[n_all:n_end], given[n_end:]
         results, ys = run_checkpointed(trace, graph, *groups, plain(length), bool(reverse), levels, steps)
-        carry_out(trace, written, results[n_carry:n_all], what)
+        carry_out(trace, written, results[n_carry:n_all], what, length)
         return tree.unflatten(carry_spec, results[:n_carry]), tree.unflatten(y_spec, ys)
     body = with_tape(graph, n_all, length)
     attrs = {
         "length": length, "reverse": bool(reverse), "n_carry": n_all, "n_xs": len(elements), "unroll": int(unroll)
     }  # fmt: skip
     results = list(emit_region(trace, Scan, sources, output_types(body, n_all, length), attrs, (body,)))
-    carry_out(trace, written, results[n_carry:n_all], what)
+    carry_out(trace, written, results[n_carry:n_all], what, length)
     ys = results[n_all : n_all + n_ys]
     return tree.unflatten(carry_spec, results[:n_carry]), tree.unflatten(y_spec, ys)
 

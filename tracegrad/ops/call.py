@@ -248,7 +248,12 @@ def user_backward(
     """Run the user's backward on symbolic values; one cotangent per argument of forward."""
 
     def find(ref: Ref) -> Tensor:
-        return outputs[ref.position] if ref.output else inputs[ref.position]
+        value, varies = (outputs[ref.position], True) if ref.output else (inputs[ref.position], needs[ref.position])
+        if value._requires_grad or not (varies and value.type.inexact):
+            return value
+        out = Tensor._traced(value._trace, value._var)  # as it was to forward, where its history is not known here
+        out._requires_grad = True
+        return out
 
     wanted = tuple(p is not None and needs[p] for p in record.arguments)
     context = RebuiltContext(record, find, wanted)

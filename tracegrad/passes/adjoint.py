@@ -18,7 +18,7 @@ from tracegrad.ops.arithmetic import Add
 from tracegrad.ops.constant import Constant
 from tracegrad.ops.cotangent import fit, zeros
 from tracegrad.records import record
-from tracegrad.state import setting
+from tracegrad.state import UNSTOPPED, setting
 from tracegrad.tensor import Tensor
 from tracegrad.trace.tracer import Trace
 
@@ -50,8 +50,13 @@ def adjoint(graph: Graph, wrt: Sequence[int], seeds: Sequence[int]) -> tuple[Gra
     return joint, tuple(graph.inputs[i] in reaching for i in wrt)
 
 
-def adjoint_and_arrivals(graph: Graph, wrt: Sequence[int], seeds: Sequence[int]) -> tuple[Graph, tuple[bool, ...]]:
-    """The same graph, and per `wrt` whether a cotangent arrives there: not where users' backwards return None."""
+def adjoint_and_arrivals(
+    graph: Graph, wrt: Sequence[int], seeds: Sequence[int], create_graph: bool = False
+) -> tuple[Graph, tuple[bool, ...]]:
+    """The same graph, and per `wrt` whether a cotangent arrives there: not where users' backwards return None.
+
+    `create_graph`: whether users' backwards see that gradients are recorded.
+    """
     trace = Trace(graph.name)
     trace.inputs.extend(graph.inputs)
     for node in graph.nodes:
@@ -64,7 +69,7 @@ def adjoint_and_arrivals(graph: Graph, wrt: Sequence[int], seeds: Sequence[int])
             out = graph.outputs[position]
             seed = trace.add_input(Type(out.type.dtype, out.type.shape), "seed")
             accumulate(cotangents, out, seed)
-        pullback(trace, graph.nodes, cotangents, wanted, zero)
+        pullback(trace, graph.nodes, cotangents, wanted, zero, create_graph)
         results = []
         for position in wrt:
             var = graph.inputs[position]
@@ -101,12 +106,21 @@ def pullback(
     cotangents: dict[Var, Tensor],
     wanted: set[Var],
     zero: set[Var] | None = None,
+    create_graph: bool = False,
 ) -> dict[Var, Tensor]:
     """Run the adjoints of `nodes` backwards under the active trace, which has them recorded.
 
     `cotangents` holds those of the results and gains one for each active value; `wanted` are the values to reach.
     `zero` gains the values whose cotangent is zero because built-in operations say so (a floor, say).
     """
+    with setting(grad_enabled=create_graph or UNSTOPPED):
+        _pull(trace, nodes, cotangents, wanted, zero)
+    return cotangents
+
+
+def _pull(
+    trace: Trace, nodes: Sequence[Node], cotangents: dict[Var, Tensor], wanted: set[Var], zero: set[Var] | None
+) -> None:
     active = active_values(nodes, wanted)
     for node in reversed(nodes):
         needs = tuple(v in active for v in node.inputs)
@@ -124,7 +138,6 @@ def pullback(
             elif needed and zero is not None and not hasattr(node.op, "backward_symbolic"):
                 zero.add(var)
     trace.location = None
-    return cotangents
 
 
 def accumulate(cotangents: dict[Var, Tensor], var: Var, g: Any) -> None:

@@ -33,7 +33,7 @@ from tracegrad.ops.host_call import HostCall, HostForward
 from tracegrad.ops.loops import Region
 from tracegrad.ops.operands import guarded_int
 from tracegrad.ops.stop import StopGradient
-from tracegrad.state import setting, state
+from tracegrad.state import UNSTOPPED, setting, state
 from tracegrad.tensor import Tensor
 from tracegrad.trace.columns import Columns
 from tracegrad.trace.examples import example, has_examples, note_results
@@ -87,14 +87,14 @@ def _call(cls: Any, trace: Trace, arguments: tuple[Any, ...], kwargs: Mapping[st
     for a, tensor in zip(arguments, inner, strict=True):
         if isinstance(a, Tensor):
             body.memory.watch(a, a, tensor)
-    body.activity_known, body.of_forward = trace.activity_known, True
+    body.activity_known = trace.activity_known
     needs = _needs(trace, arguments)
     for a, tensor, needed in zip(arguments, inner, needs, strict=True):
         if needed:
             tensor._requires_grad, tensor._grad_fn, tensor._output_nr = True, a._grad_fn, a._output_nr
     context = TracedContext(cls.__name__, needs)
     try:
-        with setting(trace=body, grad_enabled=False, function_body=True):
+        with setting(trace=body, grad_enabled=UNSTOPPED, function_body=True):
             result = run_forward(cls, context, inner, kwargs)
             values = tuple(map(_as_output, result)) if isinstance(result, tuple) else (_as_output(result, alone=True),)
             lifted = [body.lift(v) if isinstance(v, Tensor) else None for v in values]
@@ -272,7 +272,7 @@ def _as_returned(
     results, sources = found
     tensors = []
     for position, (value, stop) in enumerate(zip(results, stopped, strict=False)):
-        recorded = (state.grad_enabled or trace.of_forward) and not stop
+        recorded = state.grad_enabled is not False and not stop
         modifies = position in modified or not value.type.inexact
         tensors.append(value if recorded or modifies else _stopped(trace, value))
 

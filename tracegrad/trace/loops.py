@@ -12,10 +12,11 @@ from typing import Any
 
 from tracegrad import tree
 from tracegrad.errors import ArgumentError, UnsupportedError, user_location
+from tracegrad.ir.dims import DimLike
 from tracegrad.ir.graph import NO_ATTRS, Graph, Node, Var
 from tracegrad.ir.types import Type
 from tracegrad.ops.stop import StopGradient
-from tracegrad.state import setting, state
+from tracegrad.state import UNSTOPPED, setting, state
 from tracegrad.tensor import Tensor
 from tracegrad.trace.columns import Columns
 from tracegrad.trace.custom import SymbolicNode
@@ -25,11 +26,12 @@ from tracegrad.trace.tracer import Trace
 
 @dataclass(frozen=True, slots=True)
 class Written:
-    """A Tensor from outside that the body modifies in place: what it is on entry and what it has become at the end."""
+    """A Tensor from outside that the body modifies in place, `count` times: what it is on entry and at the end."""
 
     value: Tensor
     entry: Var
     final: Var
+    count: int = 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,7 +66,7 @@ def record_body(
     leaves: list[Any] = [body.add_input(t, n) for t, n in zip(types, names, strict=True)]
     note_examples(body, body.inputs, examples)
     lists = [(each, len(each)) for each in _lists_of(function)]
-    with setting(trace=body, grad_enabled=True, function_body=False):
+    with setting(trace=body, grad_enabled=state.grad_enabled or UNSTOPPED, function_body=False):
         result = function(*tree.unflatten(spec, leaves))
         found, result_spec = tree.flatten(result)
         outputs = tuple(lift_leaf(body, leaf, name) for leaf in found)
@@ -128,7 +130,7 @@ def _written(body: Trace, name: str) -> tuple[Written, ...]:
                 f"the body of {name} modifies a Tensor in place and uses another view of the same memory",
                 fix="use one of them in the body, and make views of it there",
             )
-        found.append(Written(outside.value, outside.entry, final))
+        found.append(Written(outside.value, outside.entry, final, max(outside.standin._version, 1)))
     return tuple(found)
 
 
@@ -162,10 +164,13 @@ def carrying_writes(
     return body, [w.value for w in written], [c for _, c in kept]
 
 
-def carry_out(trace: Trace, written: Sequence[Written], results: Sequence[Tensor], what: str) -> None:
-    """Let what a loop or branch has written to be what it has become."""
+def carry_out(
+    trace: Trace, written: Sequence[Written], results: Sequence[Tensor], what: str, steps: DimLike = 1
+) -> None:
+    """Let what a loop or branch has written to be what it has become. Versions count the modifications of all steps,
+    or of one step where their number is no number here."""
     for each, result in zip(written, results, strict=True):
-        trace.memory.become(each.value, result, what, 1)
+        trace.memory.become(each.value, result, what, each.count * (steps if type(steps) is int else 1))
 
 
 def lift_leaf(trace: Trace, leaf: Any, what: str) -> Var:
@@ -221,7 +226,7 @@ def emit_region(
     """Record the node of a loop or branch, and where the eager engine has to go through it, a backward node."""
     inputs = tuple(map(trace.lift, sources))
     results = trace.emit(op, inputs, tuple(types), attrs, bodies, trace.location or user_location())
-    if not (state.grad_enabled or trace.of_forward):
+    if state.grad_enabled is False:
         return tuple(
             trace.emit(StopGradient, (r._var,), (r._var.type,), NO_ATTRS, (), None)[0] if r._var.type.inexact else r
             for r in results

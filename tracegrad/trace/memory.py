@@ -232,7 +232,7 @@ class Memory:
                 outside.checked = True
                 if isinstance(outside.value, Tensor) and outside.value._array is not None:
                     _check_history(outside.value)
-        if base._var in self.trace.differentiated:
+        if base._var in self.trace.differentiated and id(base) in self.by_standin:
             raise AutogradError(
                 "an argument that is being differentiated is a leaf Variable that requires grad, "
                 "and it is being used in an in-place operation",
@@ -270,7 +270,7 @@ class Memory:
         meta = target._ensure_meta()
         base = meta.base
         new = self.trace.lift(result)
-        recorded = (state.grad_enabled or self.trace.of_forward) and meta.view_reason != "detached"
+        recorded = state.grad_enabled is not False and meta.view_reason != "detached"
         if base is not None:
             changed = self._put(base._var, meta.replay, new)
             base._var = changed if recorded else self._unrecorded(base._var, changed)

@@ -87,7 +87,6 @@ class Trace:
         self._plans: dict[tuple[Any, ...], tuple[tuple[Any, Mapping[str, Any], int | None], Any, Any]] = {}
         self._regions: dict[tuple[Any, ...], _RegionPlan] = {}
         self.memory = Memory(self)
-        self.of_forward = False  # of a user Function: grad mode is off there, and yet its adjoint may be derived
         self.activity_known = False  # whether `depends_on_differentiated` sees all there is to see
         self._needs: dict[Var, bool] = {}
         self.columns: Columns | None = None  # the nodes in numbers, where somebody will look for repetitions
@@ -267,7 +266,7 @@ class Trace:
         if state.grad_enabled:
             if tracked and op.differentiable:
                 link(op, tuple(map(self._operand, args, inputs)), attrs, outputs)
-        elif not self.of_forward:
+        elif state.grad_enabled is False:
             outputs = tuple(
                 self.emit(StopGradient, (o._var,), (o._var.type,), NO_ATTRS, (), None)[0] if o._var.type.inexact else o
                 for o in outputs

@@ -95,7 +95,7 @@ class _Derivative:
     """Forward and backward program of a graph for one set of differentiated inputs."""
 
     def __init__(self, graph: Graph, wrt: tuple[int, ...]):
-        self.wrt = wrt
+        self.graph, self.wrt = graph, wrt
         self.seeds = tuple(i for i, v in enumerate(graph.outputs) if v.type.inexact)
         active = active_values(graph.nodes, {graph.inputs[i] for i in wrt})
         self.linked = tuple(i for i in self.seeds if graph.outputs[i] in active)
@@ -119,8 +119,10 @@ class _Derivative:
 
     def differentiable_backward(self, inputs: Sequence[Any], cotangents: Sequence[Any]) -> tuple[Any, ...]:
         if self.differentiable is None:
-            graph = self.joint
-            self.differentiable = GraphFunction(graph.with_nodes(graph.nodes, graph.outputs[self.n_outputs :]))
+            joint = self.joint
+            if any(n.name == "call" for n in self.graph.all_nodes()):  # users' backwards may ask for the grad mode
+                joint, _ = adjoint_and_arrivals(self.graph, self.wrt, self.seeds, create_graph=True)
+            self.differentiable = GraphFunction(joint.with_nodes(joint.nodes, joint.outputs[self.n_outputs :]))
         return self.differentiable([*inputs, *cotangents])
 
 

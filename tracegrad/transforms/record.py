@@ -29,6 +29,7 @@ from tracegrad.trace.randomness import random_numbers_watched
 from tracegrad.trace.size_functions import functions_of_sizes
 from tracegrad.trace.tracer import Captured, Trace
 from tracegrad.transforms.effects import Effects, collect
+from tracegrad.transforms.interrupted import note_effects
 
 
 @record
@@ -131,6 +132,9 @@ def record(
             results = [leaf for leaf in tree.flatten(result)[0] if isinstance(leaf, Tensor)]
             check_saved(results)
             effects, written = collect(trace, results, len(outputs), leaves, arguments, grad_enabled)
+    except Exception as error:
+        note_effects(error, trace)
+        raise
     finally:
         trace.memory.gradients.restore()
     consume_sizes(trace)
