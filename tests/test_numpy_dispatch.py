@@ -72,6 +72,11 @@ CALLS: dict[str, Callable[[Any], Any]] = {
         + np.nanprod(y, 1) + np.nanvar(y, 1, ddof=1) + np.nanstd(y, 1)
     ),
     "nanmax of none": lambda x: np.nanmax(np.where(x > 5, x, np.nan), axis=0) + np.nanmin(x / 0 - x / 0),
+    "initial takes the dtype": lambda x: (
+        np.sum(i := x.astype(int), 1, initial=-0.5) + np.prod(i, 1, initial=0.5) + np.max(i, 1, initial=0.7)
+        + np.min(i, axis=1, where=i > 0, initial=2.7)
+    ),
+    "float32 stays": lambda x: np.percentile(y := x.astype("f4"), 30) + np.gradient(y, axis=0) + np.nanquantile(y, 0.2),
     "nanmax of integers": lambda x: np.nanmax(x.astype(int), axis=0),
     "count_nonzero": lambda x: np.count_nonzero(x > 0, axis=1),
     "ptp": lambda x: np.ptp(x, axis=1),
@@ -92,6 +97,7 @@ CALLS: dict[str, Callable[[Any], Any]] = {
     "fmod": lambda x: np.fmod(x, 0.7) + np.float_power(abs(x), 2.5),
     "modf": lambda x: np.modf(x)[0] + np.modf(x)[1],
     "sinc": lambda x: np.sinc(x) + np.sinc(x / 100),
+    "sinc complex": lambda x: np.sinc(x + 0.3j) + np.sinc(x / 100 - 0.01j),
     "predicates": lambda x: np.isnan(x) | np.isinf(x) | np.isfinite(x) | np.isposinf(x),
     "logic": lambda x: np.logical_and(x > 0, MASK) | np.logical_xor(x, 0) | np.logical_not(x) | np.logical_or(x, MASK),
     "nan_to_num": lambda x: np.nan_to_num(np.where(MASK, x, np.nan), nan=-1.0) + np.nan_to_num(x / (x - 3) * 0),
@@ -192,6 +198,21 @@ class TestOut:
             np.add(x, 1, out=np.zeros((2, 3)))
         with pytest.raises(LeavesTraceError, match="gradient of the result would be lost"):
             np.sum(x, axis=0, out=np.zeros(3))
+
+    def test_masks_larger_than_the_operand(self):
+        x, mask = tg.tensor(X), np.ones((2, 2, 3), bool)
+        for reduce in (np.sum, np.prod, np.max, np.any, np.mean):
+            with pytest.raises(ShapeError):
+                reduce(x, where=mask, **({"initial": 0} if reduce is np.max else {}))
+
+    def test_complex_numbers_have_no_order(self):
+        for f in (
+            lambda z: np.interp(z, [0, 1], [0, 1]),
+            lambda z: np.quantile(z, 0.5),
+            lambda z: np.nanmedian(z * 1j),
+        ):
+            with pytest.raises(DTypeError, match="no order"):
+                f(tg.tensor(X + 1j))
 
     def test_wrong_shape_and_dtype(self):
         x = tg.tensor(X)

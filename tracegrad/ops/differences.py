@@ -96,7 +96,7 @@ def gradient(f: Any, *varargs: Any, axis: Any = None, edge_order: int = 1) -> An
         raise ArgumentError(f"{len(spacings)} spacings do not go with {len(axes)} axes")
     if edge_order not in (1, 2):
         raise ArgumentError(f"edge_order must be 1 or 2, not {edge_order!r}")
-    slopes = tuple(_slope(y, i, operand(h), edge_order) for i, h in zip(axes, spacings, strict=True))
+    slopes = tuple(astype(_slope(y, i, operand(h), edge_order), y.dtype) for i, h in zip(axes, spacings, strict=True))
     return slopes[0] if len(slopes) == 1 else slopes
 
 

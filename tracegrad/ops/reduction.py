@@ -20,7 +20,7 @@ from tracegrad.ops.base import normalize_axes
 from tracegrad.ops.casting import astype, number_dtype
 from tracegrad.ops.comparison import Equal
 from tracegrad.ops.operands import operand
-from tracegrad.ops.select import Where
+from tracegrad.ops.select import Where, as_condition
 from tracegrad.ops.shape import broadcast_to, expand_dims
 from tracegrad.state import state
 
@@ -222,19 +222,24 @@ def accumulation_dtype(dtype: np.dtype) -> np.dtype:
     return np.add.reduce(np.zeros(1, dtype)).dtype
 
 
+def _masked(x: Any, where: Any, otherwise: Any) -> Any:
+    """`x` where the mask is true, which must broadcast to its shape."""
+    return Where.apply(broadcast_to(as_condition(where), x.shape), x, otherwise)
+
+
 def _accumulate(op: type[_Accumulation], x: Any, axis: Any, dtype: Any, keepdims: Any, initial: Any, where: Any) -> Any:
     x = operand(x)
     dtype = accumulation_dtype(x.dtype) if dtype is None else number_dtype(dtype)
     if not given(where) and not given(initial):
         return op.apply(x, axis=normalize_axes(axis, x.ndim), keepdims=keep(keepdims), dtype=dtype)
-    from tracegrad.ops import arithmetic, select
+    from tracegrad.ops import arithmetic
 
     join, neutral = (arithmetic.add, 0) if op is Sum else (arithmetic.multiply, 1)
     if given(where) and where is not True:
-        x = select.Where.apply(select.as_condition(where), x, neutral)
+        x = _masked(x, where, neutral)
     result = op.apply(x, axis=normalize_axes(axis, x.ndim), keepdims=keep(keepdims), dtype=dtype)
     if given(initial) and initial is not None:
-        result = astype(join(result, initial), dtype)
+        result = join(result, astype(operand(initial), dtype))
     return result
 
 
@@ -263,10 +268,12 @@ def _extreme(op: type[_Extreme], join: str, x: Any, axis: Any, keepdims: Any, in
     x = operand(x)
     axes = normalize_axes(axis, x.ndim)
     start = given(initial) and initial is not None
+    if start:
+        initial = astype(operand(initial), x.dtype)
     if given(where) and where is not True:
         if not start:
             raise ShapeError(f"{op.name} with where= has no identity of its own", fix="give initial= as well")
-        x = select.Where.apply(select.as_condition(where), x, initial)
+        x = _masked(x, where, initial)
     if start and builtins.any(x.shape[i] == 0 for i in axes):
         reduced = op.reduced_type(Type(x.dtype, x.shape), axes, keep(keepdims), x.dtype)
         return full(reduced.shape, initial, reduced.dtype)
@@ -294,11 +301,9 @@ amax, amin = implements(np.amax)(max), implements(np.amin)(min)
 
 
 def _quantify(op: type[_Quantifier], neutral: bool, x: Any, axis: Any, keepdims: Any, where: Any) -> Any:
-    from tracegrad.ops.select import Where, as_condition
-
     x = operand(x)
     if given(where) and where is not True:
-        x = Where.apply(as_condition(where), as_condition(x), neutral)
+        x = _masked(as_condition(x), where, neutral)
     return op.apply(x, axis=normalize_axes(axis, x.ndim), keepdims=keep(keepdims))
 
 

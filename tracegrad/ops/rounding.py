@@ -153,12 +153,11 @@ def sinc_series(t2: Any) -> Any:
 @implements(np.sinc)
 def sinc(x: Any) -> Any:
     """sin(πx)/(πx), 1 at 0; near 0 by its series, so that derivatives of all orders are right there."""
-    from tracegrad.ops.arithmetic import Square
+    from tracegrad.ops.arithmetic import Abs, Square
     from tracegrad.ops.comparison import LessEqual
     from tracegrad.ops.trigonometric import Sin
 
     t = Mul.apply(x, np.pi)
-    t2 = Square.apply(t)
-    near = LessEqual.apply(t2, 0.25)
+    near = LessEqual.apply(Abs.apply(t), 0.5)
     away = Where.apply(near, 1, t)
-    return Where.apply(near, sinc_series(t2), Div.apply(Sin.apply(away), away))
+    return Where.apply(near, sinc_series(Square.apply(t)), Div.apply(Sin.apply(away), away))

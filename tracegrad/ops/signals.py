@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from tracegrad.errors import ArgumentError, ShapeError
+from tracegrad.errors import ArgumentError, DTypeError, ShapeError
 from tracegrad.ir.dims import DimLike
 from tracegrad.numpy_protocols import implements
 from tracegrad.ops.arithmetic import absolute, add, conj, divide, multiply, remainder, subtract
@@ -39,6 +39,8 @@ def interp(x: Any, xp: Any, fp: Any, left: Any = None, right: Any = None, period
         raise ShapeError(
             f"interp needs vectors xp and fp of the same length, got {shape_text(xp.shape)} and {shape_text(fp.shape)}"
         )
+    if "c" in (x.dtype.kind, xp.dtype.kind):
+        raise DTypeError("interp at complex positions, which have no order", fix="take .real or np.abs of x and xp")
     x, xp = astype(x, float), astype(xp, float)
     fp = astype(fp, complex if fp.dtype.kind == "c" else float)
     if period is not None:

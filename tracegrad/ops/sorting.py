@@ -10,7 +10,8 @@ from typing import Any
 
 import numpy as np
 
-from tracegrad.errors import ArgumentError, ShapeError, UnsupportedError
+from tracegrad.autograd.node import type_of
+from tracegrad.errors import ArgumentError, DTypeError, ShapeError, UnsupportedError
 from tracegrad.function import Operation
 from tracegrad.ir.dims import product
 from tracegrad.ir.types import Type
@@ -187,10 +188,17 @@ def _check_method(method: str, kwargs: dict[str, Any]) -> None:
 def _prepared(a: Any, q: Any, axis: Any, method: str, kwargs: dict[str, Any]) -> tuple[Any, Any, Any, Any]:
     """The sorted elements, their axes, the dtype the weights take, and q as an operand."""
     _check_method(method, kwargs)
+    if operand(a).dtype.kind == "c":
+        raise DTypeError("quantiles of complex numbers, which have no order", fix="take np.abs, .real or .imag first")
     ordered, axes = _sorted_last(a, axis, method not in _ROUNDED)
     # As in NumPy, a number leaves the dtype alone and an array takes part in promotion.
-    dtype = ordered.dtype if isinstance(q, (int, float)) else None
+    dtype = ordered.dtype if isinstance(q, (int, float)) or type_of(q).weak else None
     return ordered, axes, dtype, operand(q)
+
+
+def _hundredth(q: Any) -> Any:
+    """Percents as a fraction; a number stays one."""
+    return q / 100 if isinstance(q, (int, float)) else np.true_divide(lifted(q), 100)
 
 
 @implements(np.quantile)
@@ -235,7 +243,7 @@ def percentile(
     keepdims: bool = False, **kwargs: Any,
 ) -> Any:  # fmt: skip
     """As quantile, with q between 0 and 100."""
-    return quantile(a, np.true_divide(lifted(q), 100), axis, out, False, method, keepdims, **kwargs)
+    return quantile(a, _hundredth(q), axis, out, False, method, keepdims, **kwargs)
 
 
 @implements(np.nanquantile)
@@ -264,7 +272,7 @@ def nanpercentile(
     keepdims: bool = False, **kwargs: Any,
 ) -> Any:  # fmt: skip
     """As nanquantile, with q between 0 and 100."""
-    return nanquantile(a, np.true_divide(lifted(q), 100), axis, out, False, method, keepdims, **kwargs)
+    return nanquantile(a, _hundredth(q), axis, out, False, method, keepdims, **kwargs)
 
 
 @implements(np.nanmedian)
