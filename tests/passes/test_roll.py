@@ -69,6 +69,11 @@ def appended_rows(x: Any) -> Any:
     return np.concatenate(ys), np.stack(ys, axis=1), np.concatenate([y[None, :, None] for y in ys], axis=2)
 
 
+def interleaved(x: Any) -> Any:
+    ys = [np.sin(x[i] * (1 + i * i % 7)) + (np.cos(x[i]) if i % 3 else x[i]) for i in range(40)]
+    return np.stack(ys), np.stack([x[7 * i % 40] for i in range(40)])
+
+
 def three_back(x: Any) -> Any:
     h = [x[0], x[1], x[2]]
     for i in range(30):
@@ -266,6 +271,7 @@ ROLLED: list[tuple[Callable[..., Any], list[Any], set[int]]] = [
     (fibonacci, [uniform(2)], {40}),
     (appended, [uniform(50)], {39}),
     (appended_rows, [uniform(4)], {30}),
+    (interleaved, [uniform(40)], {13}),
     (three_back, [uniform(40)], {30}),
     (runge_kutta, [uniform(4)], {20}),
     (odd_ends, [uniform(40)], {29}),

@@ -15,16 +15,13 @@ from typing import Any
 
 import numpy as np
 
-from tracegrad.ir.graph import Graph, Location, Node, Var
-from tracegrad.ir.types import Type
+from tracegrad.ir.graph import Graph, Location, Node
 from tracegrad.ops.constant import Constant
 from tracegrad.ops.joining import Concatenate
-from tracegrad.ops.loops import Scan, Sized, Weaken
-from tracegrad.ops.shape import BroadcastTo, Reshape, Transpose
-from tracegrad.ops.slicing import Slice
-from tracegrad.ops.stop import StopGradient
+from tracegrad.ops.loops import Scan, Sized
 from tracegrad.passes.roll_body import Elements, Variation
 from tracegrad.passes.roll_build import Builder
+from tracegrad.passes.roll_join import FEWEST, UNREAD, VIEWS, evenly, join, part_of, without_unread
 from tracegrad.passes.roll_listing import Listing, best_start, listing, periods, runs
 from tracegrad.passes.roll_match import MOVING, Carried, Each, Loop, Obstacle, Repetition
 from tracegrad.passes.roll_uneven import FEWEST_LOOPS, SYMBOL, Uneven
@@ -36,8 +33,6 @@ LEAST_NODES = 96  # nodes in all iterations together
 LARGE_CARRY = 4096  # elements: loops over such arrays are written out while they are short, so that iterations fuse
 LARGE_NODES = 400
 ROUNDS = 12  # how often repetitions of what was found are looked for: loops around loops, and loops beside them
-_VIEWS = (Reshape, Slice, Transpose, BroadcastTo, StopGradient)
-_UNREAD = (*_VIEWS, Constant, Weaken)  # what rolling leaves behind without readers
 _UNEVEN = (
     "its iterations do not have the same operations, as where Python decides on values, or where loops in them have "
     "different lengths"
@@ -84,7 +79,9 @@ def _rolled(graph: Graph, columns: Columns | None, even: set[Location | None]) -
             break
         instead, more = found.replaced(even)
         notes += more
-        graph = _join(_replaced(graph, listed, instead), elements)
+        graph = join(_replaced(graph, listed, instead), elements)
+    if any(n.op is Concatenate and len(n.inputs) >= FEWEST for n in graph.nodes):
+        graph = join(graph, elements)
     return Rolled(graph, (*dict.fromkeys(notes), *(failed.values() or _left(graph))), elements)
 
 
@@ -92,7 +89,7 @@ def _left(graph: Graph) -> Iterator[str]:
     """A note on the line whose repetitions take the most of the nodes that are left."""
     counts: dict[Location, Counter[Any]] = defaultdict(Counter)
     for node in graph.nodes:
-        if node.op not in _UNREAD and node.location is not None:
+        if node.op not in UNREAD and node.location is not None:
             counts[node.location][node.op] += 1
     often = {where: min(of.values()) for where, of in counts.items() if min(of.values()) >= LEAST_COUNT}
     if sum(counts[where].total() for where in often) < LEAST_NODES // 2:
@@ -132,7 +129,7 @@ class _Search:
 
     def _repetition(self, start: int, stop: int, period: int) -> None:
         """Roll what can be of a stretch with this period, else with a multiple of it, else by tables of positions."""
-        if all(node.op in _VIEWS for node in self.listed.nodes[start : start + period]):
+        if all(node.op in VIEWS for node in self.listed.nodes[start : start + period]):
             return
         start = best_start(self.listed, start, stop, period)
         size = weight(self.listed.nodes[start : start + period])
@@ -286,105 +283,6 @@ def _replaced(graph: Graph, listed: Listing, loops: Sequence[tuple[int, int, lis
     return graph.with_nodes((*nodes, *listed.nodes[position:]))
 
 
-# ---- stacks of what loops return ----------------------------------------------------------------------------------
-
-
-def _join(graph: Graph, elements: Elements) -> Graph:
-    """The graph in which concatenated elements of one stack are that stack, without the nodes nobody reads then."""
-    views = {n.outputs[0]: n for n in graph.nodes if n.op is Reshape}
-    nodes: list[Node] = []
-    for node in graph.nodes:
-        if node.op is Concatenate and len(node.inputs) >= LEAST_COUNT:
-            nodes += _joined(node, views, elements)
-        else:
-            nodes.append(node)
-    return _without_unread(graph.with_nodes(tuple(nodes)))
-
-
-def _without_unread(graph: Graph) -> Graph:
-    """The graph without the views and constants that nobody reads."""
-    live = set(graph.outputs)
-    kept = []
-    for node in reversed(graph.nodes):
-        if node.op not in _UNREAD or node.outputs[0] in live:
-            kept.append(node)
-            live.update(node.inputs)
-    return graph.with_nodes(tuple(reversed(kept)))
-
-
-def _joined(node: Node, views: dict[Var, Node], elements: Elements) -> list[Node]:
-    """A concatenation whose operands in a row that are successive elements of a stack are one."""
-    axis = node.attrs["axis"]
-    nodes: list[Node] = []
-    operands: list[Var] = []
-    position = 0
-    while position < len(node.inputs):
-        count, stride = _evenly(node.inputs, position, views, elements)
-        if count < 2:
-            operands.append(node.inputs[position])
-            position += 1
-            continue
-        shape = node.inputs[position].type.shape
-        stack, first = _element(node.inputs[position], views, elements)  # type: ignore[misc]
-        part = _part(stack, first, count, stride, nodes, node.location)
-        # (count, *before, size, *after) of an element that is (*before, size, *after) along the axis
-        inner = stack.type.shape[1:]
-        if inner != shape:
-            part = _add(nodes, Reshape, part, (count, *shape), {"shape": (count, *shape)}, node.location)
-        order = (*range(1, axis + 1), 0, *range(axis + 1, len(shape) + 1))
-        if axis:
-            moved = tuple((count, *shape)[k] for k in order)
-            part = _add(nodes, Transpose, part, moved, {"axes": order}, node.location)
-        whole = (*shape[:axis], count * shape[axis], *shape[axis + 1 :])
-        if part.type.shape != whole:
-            part = _add(nodes, Reshape, part, whole, {"shape": whole}, node.location)
-        operands.append(part)
-        position += count
-    return [*nodes, Node(Concatenate, tuple(operands), node.outputs, node.attrs, (), node.location)]
-
-
-def _evenly(inputs: Sequence[Var], position: int, views: dict[Var, Node], elements: Elements) -> tuple[int, int]:
-    """How many operands from here on are elements of one stack at even distances, and the distance."""
-    first = _element(inputs[position], views, elements)
-    count = stride = 0
-    while first is not None and position + count < len(inputs):
-        found = _element(inputs[position + count], views, elements)
-        if found is None or found[0] is not first[0] or inputs[position + count].type != inputs[position].type:
-            break
-        if count == 1:
-            stride = found[1] - first[1]
-        if found[1] != first[1] + count * stride or (count and not stride):
-            break
-        count += 1
-    return count, stride
-
-
-def _element(var: Var, views: dict[Var, Node], elements: Elements) -> tuple[Var, int] | None:
-    """The stack and number of an operand of a concatenation, which is an element or one with a new shape."""
-    found = elements.get(var)
-    while found is None and var in views:
-        var = views[var].inputs[0]
-        found = elements.get(var)
-    return found
-
-
-def _part(stack: Var, first: int, count: int, stride: int, nodes: list[Node], location: Location | None) -> Var:
-    shape = stack.type.shape
-    if (first, count, stride) == (0, shape[0], 1):
-        return stack
-    zero, ones = (0,) * (len(shape) - 1), (1,) * (len(shape) - 1)
-    attrs = {"start": (first, *zero), "size": (count, *shape[1:]), "step": (stride, *ones)}
-    return _add(nodes, Slice, stack, (count, *shape[1:]), attrs, location)
-
-
-def _add(
-    nodes: list[Node], op: Any, source: Var, shape: tuple[Any, ...], attrs: dict[str, Any], location: Location | None
-) -> Var:
-    out = Var(Type(source.type.dtype, shape))
-    nodes.append(Node(op, (source,), (out,), attrs, (), location))
-    return out
-
-
 def with_guards_joined(rolled: Rolled, guards: tuple[Any, ...]) -> tuple[Graph, tuple[Any, ...]]:
     """The graph and its guarded numbers, those of its last outputs, where the guards of one loop are one array."""
     graph = rolled.graph
@@ -393,16 +291,16 @@ def with_guards_joined(rolled: Rolled, guards: tuple[Any, ...]) -> tuple[Graph, 
     nodes = list(graph.nodes)
     position = first
     while position < len(graph.outputs):
-        count, stride = _evenly(graph.outputs, position, {}, rolled.elements)
+        count, stride = evenly(graph.outputs, position, {}, rolled.elements)
         count = max(count, 1)
         var, expected = graph.outputs[position], guards[position - first]
         if count > 1:
             stack, step = rolled.elements[var]
-            var = _part(stack, step, count, stride, nodes, None)
+            var = part_of(stack, step, count, stride, nodes, None)
             expected = np.array(guards[position - first : position - first + count])
         outputs.append(var)
         numbers.append(expected)
         position += count
     if len(numbers) == len(guards):
         return graph, guards
-    return _without_unread(graph.with_nodes(tuple(nodes), tuple(outputs))), tuple(numbers)
+    return without_unread(graph.with_nodes(tuple(nodes), tuple(outputs))), tuple(numbers)

@@ -129,6 +129,9 @@ class Repetition:
         step = np.diff(self.reads, axis=0)
         same, further = step == 0, step == self.width
         self.always = same.all(axis=0), further.all(axis=0)
+        values = int(self.listed.first[0])  # constants stand last before what nodes compute
+        constant = (self.reads >= values - len(self.listed.constants)) & (self.reads < values)
+        same &= ~constant.all(axis=0)  # a number may come twice in a row
         change = (same[:-1] > same[1:]) | (further[:-1] > further[1:])
         return np.concatenate(([True, False], change.any(axis=1)))[: self.count]
 
