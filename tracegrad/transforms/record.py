@@ -153,13 +153,19 @@ def record(
 
 @contextlib.contextmanager
 def without_collection() -> Iterator[None]:
-    """No search for garbage inside the block: it would look again and again at all the nodes, of which none is any."""
+    """No search for garbage inside the block: it would look again and again at all the nodes, of which none is any.
+
+    What was made inside counts as old afterwards, so that the next search does not look at it either.
+    """
     enabled = gc.isenabled()
     gc.disable()
     try:
         yield
     finally:
         if enabled:
+            if not gc.get_freeze_count():
+                gc.freeze()
+                gc.unfreeze()
             gc.enable()
 
 
