@@ -54,7 +54,11 @@ def may_be_cut(m: DimLike, k: DimLike, n: DimLike) -> bool:
 def count_chunks(b: ir.IRBuilder, m: ir.Value, k: ir.Value, n: ir.Value) -> ir.Value:
     """`chunks_of` for sizes that are known when the program runs; below 2 for a product that is not cut."""
     work = b.sdiv(b.mul(b.mul(m, k), n), i64(GRAIN))
-    most = minimum(b, minimum(b, work, b.sdiv(maximum(b, m, n), i64(2 * ALIGN))), i64(MAX_CHUNKS))
+    return power_of_two(b, minimum(b, work, b.sdiv(maximum(b, m, n), i64(2 * ALIGN))))
+
+
+def power_of_two(b: ir.IRBuilder, most: ir.Value) -> ir.Value:
+    """The largest that is at most `most` and MAX_CHUNKS; at least 1. As many chunks go evenly to as many cores."""
     count: ir.Value = i64(1)
     power = 2
     while power <= MAX_CHUNKS:

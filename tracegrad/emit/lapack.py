@@ -14,7 +14,7 @@ import numpy as np
 
 from tracegrad.emit.blas import batch_index
 from tracegrad.emit.frame import Frame
-from tracegrad.emit.gemm import ALIGN, GRAIN, MAX_CHUNKS
+from tracegrad.emit.gemm import ALIGN, GRAIN, power_of_two
 from tracegrad.emit.layout import STATUS
 from tracegrad.emit.libraries import blas_threads, register_blas
 from tracegrad.emit.llvm import (
@@ -144,9 +144,9 @@ class _Kernel:
             letters = [letter(b, "UL"[not upper]), letter(b, "NT"[transposed]), letter(b, "NU"[unit])]
             call_routine(b, self.kind, "trsv", *letters, n, t, number(b, maximum(b, self.n, i64(1))), x, one)
             return
-        work = b.mul(b.mul(self.n, self.n), self.columns)
-        most = minimum(b, b.sdiv(work, i64(2 * GRAIN)), b.sdiv(self.columns, i64(2 * ALIGN)))
-        wanted = maximum(b, minimum(b, most, i64(MAX_CHUNKS)), i64(1))
+        # Half as many multiplications as in a product of these sizes, which take twice as long each.
+        work = b.sdiv(b.mul(b.mul(self.n, self.n), self.columns), i64(GRAIN))
+        wanted = power_of_two(b, minimum(b, work, b.sdiv(self.columns, i64(2 * ALIGN))))
         share = b.mul(wanted, i64(ALIGN))
         step = maximum(b, b.mul(b.sdiv(b.add(self.columns, b.sub(share, i64(1))), share), i64(ALIGN)), i64(1))
         count = maximum(b, b.sdiv(b.add(self.columns, b.sub(step, i64(1))), step), i64(1))
