@@ -76,6 +76,10 @@ CALLS: dict[str, Callable[[Any], Any]] = {
         np.sum(i := x.astype(int), 1, initial=-0.5) + np.prod(i, 1, initial=0.5) + np.max(i, 1, initial=0.7)
         + np.min(i, axis=1, where=i > 0, initial=2.7)
     ),
+    "number of elements": lambda x: (
+        (y := x.astype("f4")).sum(0) / y.size + np.maximum(y.size, y) + np.ones(3, "f4") * y.size + y.size**y
+        + np.where(y > 0, y.size, y)
+    ),
     "float32 stays": lambda x: np.percentile(y := x.astype("f4"), 30) + np.gradient(y, axis=0) + np.nanquantile(y, 0.2),
     "nanmax of integers": lambda x: np.nanmax(x.astype(int), axis=0),
     "count_nonzero": lambda x: np.count_nonzero(x > 0, axis=1),

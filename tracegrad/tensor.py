@@ -48,6 +48,29 @@ class Meta:
         self.view_version, self.view_reason = view_version, view_reason
 
 
+class Count(int):
+    """The number of elements: to NumPy and to operations a Python int, as in NumPy; called, PyTorch's `x.size()`.
+
+    NumPy knows Python's own numbers by their exact type, and would take another int for an int64.
+    """
+
+    _shape: tuple[int, ...]
+
+    def __call__(self, dim: int | None = None) -> Any:
+        return self._shape if dim is None else self._shape[dim]
+
+    @property
+    def number(self) -> int:
+        """It itself, as a plain int."""
+        return int(self)
+
+    def __array_ufunc__(self, ufunc: np.ufunc, method: str, *inputs: Any, **kwargs: Any) -> Any:
+        return getattr(ufunc, method)(*[int(x) if type(x) is Count else x for x in inputs], **kwargs)
+
+    def __array_function__(self, func: Any, types: Any, args: Any, kwargs: Any) -> Any:
+        return func(*[int(x) if type(x) is Count else x for x in args], **kwargs)
+
+
 class Tensor:
     """A NumPy array with `requires_grad`, `grad` and `grad_fn`. Make one with `tg.tensor`.
 

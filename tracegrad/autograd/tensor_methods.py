@@ -13,7 +13,7 @@ from tracegrad.autograd.views import alias
 from tracegrad.errors import ArgumentError, AutogradError, DTypeError, UnsupportedError
 from tracegrad.ir.sizes import Size, active
 from tracegrad.state import state
-from tracegrad.tensor import Tensor
+from tracegrad.tensor import Count, Tensor
 
 
 def backward(
@@ -276,17 +276,8 @@ def reduce(self: Tensor) -> Any:
     return _rebuilt, (self._array, self.requires_grad, type(self))
 
 
-class _Size(int):
-    """The number of elements, as in NumPy; called, the shape or one size of it, as in PyTorch."""
-
-    _shape: tuple[int, ...]
-
-    def __call__(self, dim: int | None = None) -> Any:
-        return self._shape if dim is None else self._shape[dim]
-
-
 class _SymbolicSize(Size):
-    """The same while a function is recorded with symbolic sizes."""
+    """A Count while a function is recorded with symbolic sizes."""
 
     __slots__ = ("_shape",)
 
@@ -304,7 +295,7 @@ def _size(self: Tensor) -> Any:
             count = _SymbolicSize(count.terms, count._sizes)
             object.__setattr__(count, "_shape", self.shape)
         return count
-    size = _Size(count)
+    size = Count(count)
     size._shape = self.shape
     return size
 

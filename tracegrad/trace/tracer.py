@@ -27,7 +27,7 @@ from tracegrad.ops.shape import BroadcastTo, Reshape, Transpose
 from tracegrad.ops.slicing import Slice, SliceUpdate
 from tracegrad.ops.stop import StopGradient
 from tracegrad.state import state
-from tracegrad.tensor import Meta, Tensor, check_array
+from tracegrad.tensor import Count, Meta, Tensor, check_array
 from tracegrad.trace.columns import Columns
 from tracegrad.trace.contents import Contents, overwritten_in_part
 from tracegrad.trace.leaf_gradients import Live
@@ -122,7 +122,7 @@ class Trace:
             return self._constants.get(key) or self._constant(np.asarray(value), key, weak=True)
         if isinstance(value, np.ndarray) and value.ndim:
             return self._capture(value)
-        if isinstance(value, Size):
+        if isinstance(value, (Size, Count)):
             return self.lift(value.number)
         array = check_array(np.asarray(value))
         if array.ndim:
