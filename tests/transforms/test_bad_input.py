@@ -35,6 +35,22 @@ def test_np_array_of_traced_elements(mode):
     check(error, "np.stack")
 
 
+@pytest.mark.parametrize(
+    "f, fix",
+    [
+        (lambda x: np.sum([v**2 for v in x]), "np.stack(values)"),
+        (lambda x: np.asarray(x, dtype=float).sum(), "leave np.asarray of a value itself away"),
+        (lambda x: np.ones(3).dot(x), "write np.dot(a, x)"),
+        (lambda x: np.c_[x, x].sum(), "np.column_stack"),
+        (lambda x: np.full(3, x[0]).sum(), "x * np.ones(shape)"),
+    ],
+)
+def test_the_fix_is_for_what_stands_on_the_line(mode, f, fix):
+    with pytest.raises(LEAVES) as error:
+        tg.grad(f)(X)
+    check(error, fix)
+
+
 def test_float_of_a_differentiated_value(mode):
     with pytest.raises(LEAVES) as error:
         tg.grad(lambda x: float(x[0]) * x[1])(X)
