@@ -342,3 +342,24 @@ def test_what_was_done_before_an_exception_stays_done(prepare):
         assert (x._version, tg.random.get_state().tolist()) == (times, [0, 2 * times])
     assert (numbers(x), numbers(p), a.tolist()) == ([3.0, 4.0], [-6.0, -8.0], [7.0, 0.0])
     assert (numbers(p.grad), numbers(q.grad), q.grad is given) == ([5.0, 7.0], [11.0, 11.0], True)
+
+
+def test_views_whose_history_cannot_be_derived_again(prepare):
+    """Of several views made together, and of one that a user's Function returned, once their memory was modified."""
+    returned = function(lambda ctx, x: x, lambda ctx, g: g)
+
+    def through_base(x):
+        y = x * 1
+        part = y.unbind()[0]
+        y.mul_(2)
+        return part * 2
+
+    def through_view(x):
+        y = returned.apply(x * 1)
+        with tg.no_grad():
+            y.add_(1)
+        return y.sum()
+
+    for misuse in (through_base, through_view):
+        with pytest.raises(RuntimeError, match="modified inplace"):
+            prepare(misuse)(leaf([1.0, 2.0]))

@@ -223,3 +223,26 @@ def test_is_grad_enabled_in_forward_and_loops(prepare):
     x = leaf([1.0, 2.0])
     prepare(run)(x).backward()
     assert (seen[0], seen[-1], numbers(x.grad)) == (False, True, [1.0, 1.0])
+
+
+def test_backward_within_backward(prepare):
+    """Of a part computed there again: with a leaf of its own, or of what was saved, which requires grad."""
+
+    def engine(ctx, g):
+        with tg.enable_grad():
+            z = ctx.saved_tensors[0].detach().requires_grad_()
+            y = (z * z * z).sum()
+        y.backward(g)
+        return z.grad
+
+    def functional(ctx, g):
+        (x,) = ctx.saved_tensors
+        with tg.enable_grad():
+            y = (x * x * x).sum()
+        return tg.autograd.grad(y, x, g)[0]
+
+    for backward in (engine, functional):
+        f = function(lambda ctx, x: (ctx.save_for_backward(x), (x * x * x).sum())[1], backward)
+        x = leaf([1.0, 2.0])
+        prepare(lambda x, f=f: f.apply(x) * 2)(x).backward()
+        assert numbers(x.grad) == [6.0, 24.0]

@@ -66,8 +66,8 @@ def refresh(view: Tensor) -> None:
     meta = view._meta
     assert meta is not None and meta.base is not None
     if meta.base._requires_grad and view.dtype.kind in "fc":
-        if meta.view_reason == "custom" and view._requires_grad:
-            raise overridden_view()
+        if meta.view_reason in OVERRIDING and view._requires_grad:
+            raise overridden_view(meta.view_reason)
         with setting(grad_enabled=True, trace=None):
             fresh = replayed(meta.base, meta.replay)
         former, former_position = view._grad_fn, view._output_nr
@@ -86,8 +86,17 @@ def move_retained(x: Tensor, former: Any, former_position: int) -> None:
     x._grad_fn._ensure_hooks().retain[x._output_nr] = weakref.ref(x)
 
 
-def overridden_view() -> AutogradError:
-    """For a view that a user's Function returned, whose memory was modified since."""
+OVERRIDING = ("custom", "multi")  # views whose history cannot be derived from their base again
+
+
+def overridden_view(reason: str | None) -> AutogradError:
+    """For a view that a user's Function returned, or one of several, whose memory was modified since."""
+    if reason == "multi":
+        return AutogradError(
+            "this Tensor is a view that was made together with others (unbind, split, chunk), and its base or another "
+            "view of its base has been modified inplace",
+            fix="make it by an index, or modify a copy: x.clone()",
+        )
     return AutogradError(
         "this Tensor is a view that a user's Function returned, and its base or another view of its base has been "
         "modified inplace: its history would leave that Function's backward out",

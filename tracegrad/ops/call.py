@@ -246,9 +246,11 @@ def user_backward(
     record: CallRecord, inputs: Any, outputs: Any, needs: tuple[bool, ...], cotangents: Sequence[Tensor | None]
 ) -> tuple[Any, ...]:
     """Run the user's backward on symbolic values; one cotangent per argument of forward."""
+    n_outputs = sum(p is not None for p in record.outputs)
 
     def find(ref: Ref) -> Tensor:
-        value, varies = (outputs[ref.position], True) if ref.output else (inputs[ref.position], needs[ref.position])
+        value = outputs[ref.position] if ref.output else inputs[ref.position]
+        varies = ref.position < n_outputs if ref.output else needs[ref.position]
         if value._requires_grad or not (varies and value.type.inexact):
             return value
         out = Tensor._traced(value._trace, value._var)  # as it was to forward, where its history is not known here

@@ -18,7 +18,7 @@ import numpy as np
 
 from tracegrad.autograd.node import AccumulateGrad, BackwardNode, accumulator
 from tracegrad.autograd.operation_node import OperationNode
-from tracegrad.autograd.views import move_retained, overridden_view, replayed
+from tracegrad.autograd.views import OVERRIDING, move_retained, overridden_view, replayed
 from tracegrad.errors import AutogradError, DTypeError, ShapeError, UnsupportedError
 from tracegrad.ir.dims import DimLike
 from tracegrad.ir.graph import Var
@@ -278,7 +278,8 @@ class Memory:
             new = self._unrecorded(target._var, new)
         target._var = new
         meta.version[0] += 1
-        meta.view_version = meta.version[0]
+        if base is None or meta.view_reason not in OVERRIDING:  # of those the next use is an error
+            meta.view_version = meta.version[0]
         if not (state.grad_enabled and result.requires_grad and target.dtype.kind in "fc"):
             return
         node = result._grad_fn
@@ -392,8 +393,8 @@ def refresh_view(view: Tensor) -> None:
     """Derive value and history of a traced view from what its base stands for now."""
     meta = view._meta
     assert meta is not None and meta.base is not None
-    if meta.view_reason == "custom" and view._requires_grad:
-        raise overridden_view()
+    if meta.view_reason in OVERRIDING and view._requires_grad:
+        raise overridden_view(meta.view_reason)
     with setting(grad_enabled=True, trace=view._trace):
         fresh = replayed(meta.base, meta.replay)
     view._var = fresh._var
