@@ -246,3 +246,20 @@ def test_backward_within_backward(prepare):
         x = leaf([1.0, 2.0])
         prepare(lambda x, f=f: f.apply(x) * 2)(x).backward()
         assert numbers(x.grad) == [6.0, 24.0]
+
+
+def test_what_anomaly_detection_and_the_checks_say(prepare):
+    x = leaf([-1.0])
+    run = prepare(lambda x: np.sqrt(x * x - x * x - 1.0).sum())
+    with np.errstate(all="ignore"), tg.autograd.detect_anomaly():
+        y = run(x)
+        with (
+            pytest.warns(UserWarning, match=r"Error detected in \w+. Traceback of forward call that caused the error"),
+            pytest.raises(RuntimeError, match="returned nan values in its 0th output"),
+        ):
+            y.backward()
+    with pytest.raises(RuntimeError, match="one of the differentiated Tensors does not require grad"):
+        prepare(lambda x, y: tg.autograd.grad((x * y).sum(), [x, y]))(x, tg.tensor([1.0]))
+    single = leaf([0.5], np.float32)
+    with pytest.warns(UserWarning, match="Input #0 requires gradient and is not a double precision floating"):
+        tg.autograd.gradcheck(prepare(lambda x: x * 2), (single,), eps=1e-2, atol=1e-2)
