@@ -176,3 +176,22 @@ class TestEager:
         with pytest.raises(AutogradError, match="history would be lost"):
             np.array([x[0], x[1]])
         np.testing.assert_array_equal(np.asarray(x.detach()), [1, 2])
+
+
+class TestText:
+    def test_numbers_and_decisions_read_from_it_are_guards(self):
+        f = tg.jit(lambda x: x[1] * float(f"{x[0]:.3f}") + (1 if format(x[0], ".1f") == "0.5" else 2))
+        for first, expected in ((0.5, 2.0), (1.5, 5.0), (0.5, 2.0)):
+            assert f(np.array([first, 2.0])) == expected
+        assert tg.jit(lambda x: x * {"2.0": 3.0}[f"{x:.1f}"])(2.0) == 6.0
+
+    def test_numbers_read_from_it_would_lose_the_derivative(self):
+        leaving(lambda x: x[1] * float(f"{x[0]:.3f}"))
+        leaving(lambda x: x[1] * int(f"{x[0]:.0f}"))
+        with tg.eager():
+            leaving(lambda x: x[1] * float(f"{x[0]:.3f}"))
+
+    def test_messages_do_not_record_anew(self):
+        f = tg.jit(lambda x: (x * 2, print(f"{x:.3f}", f"x is {x:.3f}"))[0])
+        assert [f(v) for v in (1.0, 2.0, 3.0)] == [2.0, 4.0, 6.0]
+        assert "1 programs" in repr(f)

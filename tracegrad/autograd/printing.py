@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from tracegrad.errors import TracegradError
+from tracegrad.state import state
 from tracegrad.tensor import Tensor
 
 _DEFAULTS = {np.dtype(float), np.dtype(int), np.dtype(bool), np.dtype(complex)}
@@ -48,7 +49,49 @@ def tensor_format(self: Tensor, spec: str) -> str:
     """A Tensor with one element formats as its number."""
     if not spec:
         return tensor_repr(self)
-    return format(np.asarray(self._value()).item(), spec)
+    text = format(np.asarray(self._value()).item(), spec)
+    if self._array is not None and not state.differentiating:
+        return text
+    shown = Shown(text)
+    shown.tensor = self
+    return shown
+
+
+class Shown(str):
+    """The text of a traced or differentiated number. To read a number or a decision from it is to take it from the number itself.
+
+    Where it is joined with other text, as in most messages, it becomes a str like any other.
+    """
+
+    tensor: Tensor
+
+    def _look(self, what: str) -> str:
+        from tracegrad.ops.to_python import number
+
+        if state.trace is not None or state.differentiating:
+            number(self.tensor, what)
+        return str.__str__(self)
+
+    def __float__(self) -> float:
+        return float(self._look("float()"))
+
+    def __int__(self) -> int:
+        return int(self._look("int()"))
+
+    def __complex__(self) -> complex:
+        return complex(self._look("complex()"))
+
+    def __eq__(self, other: object) -> bool:
+        return self._look("bool()") == other
+
+    def __ne__(self, other: object) -> bool:
+        return self._look("bool()") != other
+
+    def __hash__(self) -> int:
+        return hash(self._look("bool()"))
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return str, (str.__str__(self),)
 
 
 Tensor.__repr__ = tensor_repr
