@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 
 from tracegrad.errors import user_location
-from tracegrad.ir.dims import Dim, DimLike, evaluate
+from tracegrad.ir.dims import Dim, DimLike, evaluate, symbol
 
 LEAST = 2  # what a symbol stands for at least: arrays of size 0 and 1 reduce and broadcast by rules of their own
 Bounds = tuple[float, float]
@@ -43,6 +43,7 @@ class Sizes:
         self.conditions: dict[tuple[Dim, str], None] = {}
         self.consumed: set[str] = set()  # the symbols of which Python took a number
         self.uses: list[str] = []  # and where it did
+        self.counts: list[str] | None = None  # of elements that masks select; None where they are to be numbers
         self.outside: dict[int, tuple[DimLike, ...]] = {}  # the shapes of plain arrays from outside, by their ids
         self.open = False
 
@@ -65,6 +66,20 @@ class Sizes:
         if not isinstance(dim, Dim) or not dim.symbols() <= self.values.keys():
             return dim
         return Size(dim.terms, self)
+
+    def count(self, number: int) -> Any:
+        """A new symbol for how many elements a mask selects, `number` in this call."""
+        assert self.counts is not None
+        name = f"count{len(self.counts)}"
+        self.counts.append(name)
+        self.values[name], self.least[name], self.most[name] = number, LEAST, math.inf
+        return self.size(symbol(name))
+
+    def decided_on_counts(self) -> bool:
+        """Whether Python took a decision on such a number."""
+        names = set(self.counts or ())
+        open_ = any(self.least[n] > LEAST or self.most[n] < math.inf for n in names)
+        return open_ or bool(names & self.consumed) or any(names & dim.symbols() for dim, _ in self.conditions)
 
     def serve(self, values: Mapping[str, int]) -> bool:
         """Whether all that was taken for granted holds where the symbols are these."""

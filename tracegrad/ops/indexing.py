@@ -11,6 +11,8 @@ from tracegrad.errors import ArgumentError, ShapeError, SymbolicValueError, Trac
 from tracegrad.function import Operation
 from tracegrad.ir.dims import DimLike, product
 from tracegrad.ir.graph import NO_ATTRS
+from tracegrad.ir.identity import attrs_equal
+from tracegrad.ir.sizes import LEAST, active
 from tracegrad.numpy_protocols import implements
 from tracegrad.ops.base import broadcast_shapes, normalize_axis, shape_text
 from tracegrad.ops.casting import astype
@@ -164,6 +166,7 @@ class BasicIndex(Operation):
         return index_update(x, index, view)
 
 
+MOST_STEPS = 12  # in which two masks are found to be the same
 _ITEMS = frozenset((int, type(None), type(Ellipsis)))
 _BOUNDS = frozenset((int, type(None)))
 
@@ -243,8 +246,12 @@ def true_positions(mask: Any) -> Any:
     mask = lifted(mask)
     if state.trace is None:
         return (mask._array if isinstance(mask, Tensor) else mask).ravel().nonzero()[0]
+    count: Any = tensor_sum(mask, dtype=np.dtype(np.intp))
+    counted = active.sizes is not None and active.sizes.counts is not None
     try:
-        count = guarded_int(tensor_sum(mask, dtype=np.dtype(np.intp)))
+        if counted and (number := int(state.trace.value(state.trace.lift(count)))) >= LEAST:
+            return _counted_positions(state.trace, mask, count, number)
+        count = guarded_int(count)
     except SymbolicValueError as error:
         raise SymbolicValueError(
             "in a row of tg.vmap or in the body of a loop, nobody knows how many elements a mask selects",
@@ -252,6 +259,26 @@ def true_positions(mask: Any) -> Any:
             "np.sum(x[mask])",
         ) from error
     return Nonzero.apply(mask, count=count)
+
+
+def _counted_positions(trace: Any, mask: Tensor, count: Tensor, number: int) -> Tensor:
+    """`true_positions` whose number is a symbol, the same one for a mask that has been met."""
+    for node in trace.nodes:
+        if node.name == "nonzero" and _same_value(trace, node.inputs[0], mask._var):
+            return Tensor._traced(trace, node.outputs[0])
+    trace.guards.append((trace.lift(np.greater_equal(count, LEAST)), np.True_))
+    return Nonzero.apply(mask, count=active.sizes.count(number))  # type: ignore[union-attr, no-any-return]
+
+
+def _same_value(trace: Any, a: Any, b: Any, depth: int = 0) -> bool:
+    """Whether two values of a trace are computed alike from the same values, in few steps."""
+    if a is b or depth > MOST_STEPS:
+        return a is b
+    first, second = trace.definitions.get(a), trace.definitions.get(b)
+    if first is None or second is None or first.op is not second.op or first.bodies or len(first.outputs) > 1:
+        return False
+    alike = len(first.inputs) == len(second.inputs) and attrs_equal(first.attrs, second.attrs)
+    return alike and all(_same_value(trace, x, y, depth + 1) for x, y in zip(first.inputs, second.inputs, strict=True))
 
 
 # ---- writing, as functions ----------------------------------------------------------------------------------------

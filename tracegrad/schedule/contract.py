@@ -18,6 +18,7 @@ from tracegrad.schedule.statements import CallStatement, Ref, Statement
 from tracegrad.schedule.tree import LoopNode, Place
 from tracegrad.schedule.weights import LOAD, STORE, STREAM
 
+ROW_BYTES = 64  # for each element of a row whose length is a symbol, at most
 LOCAL_BYTES = 16384  # a row buffer larger than this becomes an array in the workspace
 STREAMED = 3  # reading an array that has left the cache
 CHAIN_LIMIT = 40  # recomputed values that depend on each other
@@ -166,8 +167,11 @@ class _Decision:
         return None if name is None else place.binding[name]
 
     def fits(self, statement: Statement, axes: tuple[int, ...]) -> bool:
-        size = product(statement.var.type.shape[a] for a in axes)
-        return isinstance(size, int) and size * statement.var.type.dtype.itemsize <= LOCAL_BYTES
+        """Whether the elements along these axes are few, or a row whose length is a symbol."""
+        shape, itemsize = statement.var.type.shape, statement.var.type.dtype.itemsize
+        known = [shape[a] for a in axes if isinstance(shape[a], int)]
+        rows = len(axes) - len(known)
+        return rows < 2 and product(known) * itemsize <= (LOCAL_BYTES if not rows else ROW_BYTES)  # type: ignore[operator]
 
     # ---- recomputing ----------------------------------------------------------------------------------------------
 

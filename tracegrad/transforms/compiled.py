@@ -17,7 +17,7 @@ from tracegrad.state import state
 from tracegrad.tensor import Tensor
 from tracegrad.transforms.autograd import GraphFunction
 from tracegrad.transforms.eager import run_undecorated
-from tracegrad.transforms.entry import MAX_PROGRAMS_PER_SIGNATURE, Entry, add, has_room
+from tracegrad.transforms.entry import MAX_PROGRAMS_PER_SIGNATURE, Entry, add, has_masks, has_room
 from tracegrad.transforms.interrupted import carry_out_noted
 from tracegrad.transforms.program import Program
 from tracegrad.transforms.record import record
@@ -155,7 +155,7 @@ class CompiledFunction:
                 return self._give_up(args, kwargs)
             self._note_recompile(entries, call, family, why)
             try:
-                entry = self._settled(call, args, kwargs)
+                entry = self._for_all_counts(call, args, kwargs) or self._settled(call, args, kwargs)
             except Unsettled:
                 self.recompiles.pop()
                 return self._eager(args, kwargs)
@@ -198,6 +198,32 @@ class CompiledFunction:
                 return entry
         raise Unsettled("other threads replace the arrays that the function reads all the time")
 
+    def _for_all_counts(self, call: Call, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Entry | None:
+        """An entry that takes any number of elements that masks select; None where none is known to be needed, or
+        there is none."""
+        family = self.families[call.family()]
+        if not self._counting(family):
+            return None
+        sizes = Sizes({}, dimension)
+        sizes.counts = []
+        try:
+            with sizes.known():
+                entry = self._settled(call, args, kwargs)
+            if not sizes.decided_on_counts():
+                return entry
+        except Unsettled:
+            raise
+        except Exception:  # then for one count, which raises the user's errors itself
+            pass
+        family.counts = False
+        return None
+
+    def _counting(self, family: Family) -> bool:
+        """Whether numbers of elements that masks select are to be symbols: from the second recording on."""
+        if family.counts is None and any(has_masks(entry.recording.graph) for entry in family.entries):
+            family.counts = True
+        return bool(family.counts)
+
     def _for_many_sizes(
         self, call: Call, key: tuple[Any, ...], pattern: Shapes | None, args: tuple[Any, ...], kwargs: dict[str, Any]
     ) -> tuple[Entry | None, str]:
@@ -208,8 +234,10 @@ class CompiledFunction:
         """
         family, shapes = self.families[key], call.shapes()
         uses: list[str] = []
+        outer = self.families[call.family()]
         while pattern is not None:
             sizes = Sizes(values_of(pattern, shapes), dimension)
+            sizes.counts = [] if self._counting(outer) else None
             sizes.outside = dict(zip(map(id, call.captured), pattern[len(call.dynamic) :], strict=True))
             try:
                 with sizes.known():
@@ -217,6 +245,9 @@ class CompiledFunction:
                 if call.captured and list(map(id, entry.arrays_outside())) != list(map(id, call.captured)):
                     family.refuse(pattern, None)
                     return None, "the function does not only calculate with the arrays it captures"
+                if sizes.decided_on_counts():
+                    outer.counts = False
+                    continue
                 fewer = refined(pattern, sizes)
                 if fewer == pattern:
                     shared = entry.share_program(self.entries.get((key, pattern), ()))
@@ -233,6 +264,9 @@ class CompiledFunction:
             except Unsettled:
                 return None, ""
             except Exception as error:
+                if sizes.counts:
+                    outer.counts = False
+                    continue
                 fewer = refined(pattern, sizes)
                 if fewer != pattern:  # numbers met symbols: once more with the numbers alone
                     uses += sizes.uses

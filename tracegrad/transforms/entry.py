@@ -204,6 +204,11 @@ def depends_on_contents(recording: Recording, environment: Environment) -> bool:
     return small or environment.may_decide() or any(not n.attrs["weak"] for n in constants)
 
 
+def has_masks(graph: Graph) -> bool:
+    """Whether how many elements a mask selects is a number of the recording."""
+    return any(node.name == "nonzero" for node in graph.all_nodes())
+
+
 def has_room(entries: Sequence[Entry]) -> bool:
     """Whether there may be another program."""
     return len({id(e.program) for e in entries}) < MAX_PROGRAMS_PER_SIGNATURE

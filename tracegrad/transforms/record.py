@@ -143,6 +143,11 @@ def record(
     graph, captured = trace.finish(outputs)
     refuse_writes_outside(function, static, trace.overwritten)
     trace.values.clear()
+    if active.sizes is not None and active.sizes.counts:
+        from tracegrad.passes.masks import without_counts
+
+        graph, held = without_counts(graph, set(active.sizes.counts))
+        guards, trace.columns = (*guards, *(np.True_,) * held), None
     rolled = roll(graph, trace.columns)
     graph, guards = with_guards_joined(rolled, guards)
     positions = list(types)

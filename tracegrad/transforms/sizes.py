@@ -44,6 +44,7 @@ class Family:
         self.history: list[Shapes] = []
         self.patterns: list[Shapes] = []
         self.refused: dict[Place, int] = {}
+        self.counts: bool | None = None  # whether how many elements a mask selects is a symbol; None: not yet
         self.entries: list[Any] = []  # those compiled last
         self.resized: list[Any] = []  # the keys of families that differ in the sizes of captured arrays too
 
