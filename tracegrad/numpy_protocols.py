@@ -38,7 +38,8 @@ def array_ufunc(self: Any, ufunc: np.ufunc, method: str, *inputs: Any, **kwargs:
     if method == "__call__":
         function = ufuncs.get(ufunc) or _scipy_function(ufunc)
         if function is None:
-            raise _unsupported(f"np.{ufunc.__name__}", [u.__name__ for u in ufuncs])
+            owner = "np." if getattr(np, ufunc.__name__, None) is ufunc else "the ufunc "
+            raise _unsupported(f"{owner}{ufunc.__name__}", [u.__name__ for u in ufuncs])
         if not kwargs:
             result = function(*inputs)
             plain = type(result) is Tensor and (result._array is not None or not result._var.type.weak)

@@ -280,3 +280,13 @@ def test_forward_of_a_function_takes_the_numbers_eagerly_too():
     x = tg.tensor(X, requires_grad=True)
     Erf.apply(x).sum().backward()
     np.testing.assert_allclose(x.grad.numpy(), slope)
+
+
+def test_argnums_are_ints():
+    with pytest.raises(tg.errors.ArgumentError, match="tuple of ints"):
+        tg.grad(lambda x: x, argnums="x")
+
+
+def test_an_unknown_ufunc_of_scipy_is_not_called_numpys():
+    with pytest.raises(tg.errors.UnsupportedError, match="the ufunc jv"):
+        tg.grad(lambda x: scipy.special.jv(1.5, x).sum())(X)

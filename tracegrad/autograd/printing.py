@@ -58,7 +58,7 @@ def tensor_format(self: Tensor, spec: str) -> str:
 
 
 class Shown(str):
-    """The text of a traced or differentiated number. To read a number or a decision from it is to take it from the number itself.
+    """The text of a traced or differentiated number: what is read or decided from it is so from the number itself.
 
     Where it is joined with other text, as in most messages, it becomes a str like any other.
     """

@@ -66,6 +66,10 @@ class GradientFunction(CompiledFunction):
     ):
         super().__init__(function, dynamic)
         self.argnums = argnums if isinstance(argnums, int) else tuple(argnums)
+        if not all(isinstance(n, int) for n in self._numbers()):
+            raise ArgumentError(
+                f"argnums={argnums!r} does not say which positional arguments", fix="give an int or a tuple of ints"
+            )
         self.has_aux, self.with_value, self.allow_unused = has_aux, with_value, allow_unused
 
     @property
