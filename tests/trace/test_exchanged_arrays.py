@@ -13,6 +13,7 @@ import pytest
 
 import tracegrad as tg
 from tracegrad import nn
+from tracegrad.trace import arithmetic
 
 X = np.arange(3.0)
 
@@ -249,3 +250,15 @@ def test_sizes_that_are_read_and_shapes_that_change_in_place() -> None:
     assert product(2.0).tolist() == [0, 2, 4, 6]
     row.shape = (2, 2)
     assert product(2.0).tolist() == [[0, 2], [4, 6]]
+
+
+def test_instructions_that_are_not_known(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of other versions of Python: each exchange is recorded, and goes to the same program if the graph is the same."""
+    monkeypatch.setattr(arithmetic._Walk, "_step", lambda self, step: False)
+    rng, model, w = np.random.default_rng(2), Model(), np.array([0.1, -0.2, 0.3])
+    compiled = tg.jit(model.loss)
+    for _ in range(3):
+        model.X, model.y = rng.normal(size=(4, 3)), rng.normal(size=4)
+        np.testing.assert_allclose(compiled(w), model.loss(w), rtol=1e-12)
+        assert not compiled.last.exchangeable
+    assert programs(compiled) == 1

@@ -199,7 +199,7 @@ _BRANCHES = frozenset(
     if "JUMP" in name and "IF" in name.split("_") and name.split("_")[-1] in ("TRUE", "FALSE", "POP")
 )
 
-_SUBSCRIPT = dis.opmap["BINARY_SUBSCR"]
+_SUBSCRIPT = dis.opmap.get("BINARY_SUBSCR", dis.opmap["BINARY_OP"])  # which it is since 3.14
 _VALUES = {_SUBSCRIPT, dis.opmap["CALL"]}
 
 
