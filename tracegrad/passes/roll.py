@@ -19,7 +19,7 @@ from tracegrad.ir.graph import Graph, Location, Node
 from tracegrad.ops.constant import Constant
 from tracegrad.ops.joining import Concatenate
 from tracegrad.ops.loops import Scan, Sized
-from tracegrad.passes.roll_body import Elements, Variation
+from tracegrad.passes.roll_body import Elements, Variation, location_of
 from tracegrad.passes.roll_build import Builder
 from tracegrad.passes.roll_join import FEWEST, UNREAD, VIEWS, evenly, join, part_of, without_unread
 from tracegrad.passes.roll_listing import Listing, best_start, listing, periods, runs
@@ -75,9 +75,9 @@ def _rolled(graph: Graph, columns: Columns | None, even: set[Location | None]) -
         found = _Search(listed, elements, graph.name)
         found.run()
         failed = found.failed
-        if not found.loops:
-            break
         instead, more = found.replaced(even)
+        if not instead:
+            break
         notes += more
         graph = join(_replaced(graph, listed, instead), elements)
     if any(n.op is Concatenate and len(n.inputs) >= FEWEST for n in graph.nodes):
@@ -112,14 +112,19 @@ class _Search:
         self.notes: list[str] = []
         self.failed: dict[Any, str] = {}
         self._spans: list[tuple[int, int, Any]] = []
+        self._short: list[tuple[int, int, int]] = []  # of stretches of different lengths the longest, and its period
 
     def run(self) -> None:
         keys = self.listed.keys
         if not len(keys):
             return
         for period in periods(keys, LEAST_COUNT):
-            for start, stop in runs(keys, self.free, period, LEAST_COUNT):
+            found = list(runs(keys, self.free, period, LEAST_COUNT))
+            for start, stop in found:
                 self._repetition(start, stop, period)
+            if _differ([(stop - start) // period for start, stop in found]):
+                start, stop = max(found, key=lambda each: each[1] - each[0])
+                self._short.append((start, stop, period))
         for group in self._groups.values():
             if not _is_uneven(group):
                 self._align(group)
@@ -199,17 +204,32 @@ class _Search:
         others = [k for k in range(len(self.loops)) if k not in uneven]
         if others:
             return [self.loops[k] for k in others], [self.notes[k] for k in others]
-        longest, builder, _ = max(
-            (max(g, key=lambda each: each[0].count) for g in self._groups.values()), key=lambda each: each[0].stop
-        )
-        try:
-            found = Uneven(self.listed, longest, self.elements, self.name)
-            return found.segments(), [found.note()]
-        except Obstacle as obstacle:
-            even.add(builder.location)
-            note = f"not rolled: the loop around {builder.location}: {obstacle.message}"
-            instead, notes = self.replaced(even)
-            return instead, [note, *notes]
+        for longest in self._longest():
+            location = location_of(longest)
+            if location in even:
+                continue
+            try:
+                found = Uneven(self.listed, longest, self.elements, self.name)
+                return found.segments(), [found.note()]
+            except Obstacle as obstacle:
+                even.add(location)
+                self.failed[location] = f"not rolled: the loop around {location}: {obstacle.message}"
+        return [self.loops[k] for k in uneven], [self.notes[k] for k in uneven]
+
+    def _longest(self) -> Iterator[Loop]:
+        """Of loops of different lengths the longest one, also of such as are too short to be loops by themselves."""
+        for group in self._groups.values():
+            if _is_uneven(group):
+                yield max((loop for loop, _, _ in group), key=lambda loop: loop.count)
+        for start, stop, period in [] if self.loops else self._short:
+            if all(node.op in VIEWS for node in self.listed.nodes[start : start + period]):
+                continue
+            start = best_start(self.listed, start, stop, period)
+            repeated = Repetition(self.listed, start, stop, period)
+            try:
+                yield repeated.loop(*max(repeated.pieces(), key=lambda p: p[1] - p[0]), LEAST_COUNT)
+            except Obstacle:
+                continue
 
     def _fail(self, repeated: Repetition, obstacle: Obstacle) -> None:
         first = self.listed.nodes[repeated.start]
@@ -224,7 +244,12 @@ class _Search:
 
 def _is_uneven(group: Sequence[tuple[Loop, Builder, int]]) -> bool:
     """Whether these are inner loops of different lengths."""
-    return len(group) >= FEWEST_LOOPS and len({loop.count for loop, _, _ in group}) > 1
+    return _differ([loop.count for loop, _, _ in group])
+
+
+def _differ(lengths: Sequence[int]) -> bool:
+    """Whether no length is that of most of the loops: else the first or last ones are odd ends."""
+    return len(lengths) >= 3 and 2 * Counter(lengths).most_common(1)[0][1] <= len(lengths)
 
 
 def _variation(loops: Sequence[Loop]) -> Variation | None:

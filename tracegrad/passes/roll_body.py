@@ -51,7 +51,7 @@ class Body:
     def __init__(self, loop: Loop, elements: Elements, name: str, variation: Variation | None):
         self.loop, self.elements, self.name, self.variation = loop, elements, name, variation
         self.role: Any = None  # of what is made, if what is equal in this loop may differ in others
-        self.location = _location(loop)
+        self.location = location_of(loop)
         self.outer, self.body = Trace(name), Trace(f"{name}_loop")
         self.outer.location = self.location
         self.stacks: list[tuple[Var, Var]] = []  # in the body, outside
@@ -295,7 +295,7 @@ class Body:
             return self.body.lift(index_update(x, index, value))
 
 
-def _location(loop: Loop) -> Location | None:
+def location_of(loop: Loop) -> Location | None:
     """The user's line of a loop: that of what it hands on to the next iteration, else of its first operation."""
     carried = [o.place for o in loop.operands if isinstance(o, Carried)]
     offsets = loop.listed.first[loop.start : loop.start + loop.period] - loop.listed.first[loop.start]

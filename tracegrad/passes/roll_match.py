@@ -160,7 +160,8 @@ class Repetition:
     def _attribute(self, position: int, node: Node, name: str, values: list[Any]) -> None:
         if _same(values):
             return
-        if name == "start" and node.op in MOVING and all(isinstance(a, int) for v in values for a in v):
+        moves = name == "start" and node.op in MOVING and len(set(map(len, values))) == 1
+        if moves and all(isinstance(a, int) for v in values for a in v):
             starts = np.array(values, np.int64).reshape(self.count, -1)
             self.moving[position] = starts
             step = np.diff(starts, axis=0)
