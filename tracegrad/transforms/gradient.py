@@ -66,7 +66,7 @@ class GradientFunction(CompiledFunction):
     ):
         super().__init__(function, dynamic)
         self.argnums = argnums if isinstance(argnums, int) else tuple(argnums)
-        if not all(isinstance(n, int) for n in self._numbers()):
+        if not all(isinstance(n, (int, np.integer)) for n in self._numbers()):
             raise ArgumentError(
                 f"argnums={argnums!r} does not say which positional arguments", fix="give an int or a tuple of ints"
             )
