@@ -321,3 +321,26 @@ def test_arithmetic_and_decisions_of_a_size():
     assert int(n) == 7 and len(range(m)) == 4 and not sizes.consumed  # it is over: plain numbers
     with sizes.known():
         assert float(n) == 7.0 and f"{n}" == "7" and {7: 1}[n] == 1 and sizes.consumed == {"n"}
+
+
+def test_numbers_made_of_a_shape_have_the_dtypes_of_numpy():
+    """np.prod(x.shape) is an np.int64, which makes float64 of float32; len(x) is an int, which leaves it."""
+
+    def symbolic_ones(x: Any) -> Any:
+        size, longest = np.prod(x.shape), np.max(x.shape)
+        return (
+            x * size, x / (2 * size - 1), x * -size, x * (longest + len(x)), x - np.sum(x.shape),
+            x[:2] * np.min([2, len(x)]), x * len(x), x / x.size, x / np.sqrt(size), np.reshape(x, np.prod(x.shape)), x + np.zeros(size, np.float32),
+        )  # fmt: skip
+
+    def numbers(x: Any) -> Any:
+        return x * np.array([len(x), 1])[0], x * np.stack([len(x), 1])[0], x * np.cumsum(x.shape), np.outer(x.shape, x)
+
+    for function, most in ((symbolic_ones, 2), (numbers, 4)):
+        f = tg.jit(function)
+        for n in (3, 4, 5, 6):
+            x = array(n).astype(np.float32)
+            for found, expected in zip(f(x), function(x), strict=True):
+                assert found.dtype == expected.dtype
+                np.testing.assert_allclose(found, expected, rtol=1e-6)
+        assert programs(f) == most

@@ -61,11 +61,11 @@ class Sizes:
         """A shape as user code sees it."""
         return tuple([self.size(d) if isinstance(d, Dim) else d for d in shape])
 
-    def size(self, dim: DimLike) -> Any:
+    def size(self, dim: DimLike, of_numpy: bool = False) -> Any:
         """A dimension as user code sees it; those of loops whose number of steps is computed stay as they are."""
         if not isinstance(dim, Dim) or not dim.symbols() <= self.values.keys():
             return dim
-        return Size(dim.terms, self)
+        return Size(dim.terms, self, of_numpy)
 
     def count(self, number: int) -> Any:
         """A new symbol for how many elements a mask selects, `number` in this call."""
@@ -210,15 +210,20 @@ def plain_attributes(attrs: Mapping[str, Any]) -> Mapping[str, Any]:
 
 
 class Size(Dim):
-    """A dimension during the recording of a function; see the head of the module. Afterwards it is a plain `Dim`."""
+    """A dimension during the recording of a function; see the head of the module. Afterwards it is a plain `Dim`.
 
-    __slots__ = ("_sizes",)
+    In promotion it counts as a Python int; with `of_numpy` as an np.int64, which `np.prod(x.shape)` is.
+    """
+
+    __slots__ = ("_of_numpy", "_sizes")
 
     _sizes: Sizes
+    _of_numpy: bool
 
-    def __init__(self, terms: Any, sizes: Sizes):
+    def __init__(self, terms: Any, sizes: Sizes, of_numpy: bool = False):
         object.__setattr__(self, "terms", terms)
         object.__setattr__(self, "_sizes", sizes)
+        object.__setattr__(self, "_of_numpy", of_numpy)
 
     @property
     def dim(self) -> Dim:
@@ -227,21 +232,23 @@ class Size(Dim):
 
     @property
     def number(self) -> Any:
-        """A value of the trace that counts as a Python int."""
-        return self._sizes.number(self.dim)
+        """A value of the trace that counts as what the size does."""
+        number = self._sizes.number(self.dim)
+        return number + np.int64(0) if self._of_numpy else number
 
     # ---- arithmetic that stays symbolic
 
     def _arithmetic(self, name: str, other: Any) -> Any:
         if isinstance(other, (Dim, *_INTEGERS)):
-            return self._sizes.size(getattr(Dim, name)(self.dim, plain(other)))
+            of_numpy = self._of_numpy or isinstance(other, np.integer) or getattr(other, "_of_numpy", False)
+            return self._sizes.size(getattr(Dim, name)(self.dim, plain(other)), of_numpy)
         if isinstance(other, _INEXACT):
             operation = getattr(operator, name.strip("_").removeprefix("r"))
             return operation(other, self.number) if name.startswith("__r") else operation(self.number, other)
         return NotImplemented
 
     def __neg__(self) -> Any:
-        return self._sizes.size(self.dim * -1)
+        return self._sizes.size(self.dim * -1, self._of_numpy)
 
     def __pos__(self) -> Any:
         return self
@@ -338,6 +345,9 @@ class Size(Dim):
         return self._number("as an integer (range, a static size, int())")
 
     __int__ = __index__
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray:
+        return np.array(self._number("in an array of NumPy's"), dtype)
 
     def __float__(self) -> float:
         return float(self._number("float()"))

@@ -9,6 +9,7 @@ import numpy as np
 
 from tracegrad import numpy_protocols
 from tracegrad.ir.dims import Dim
+from tracegrad.ir.sizes import Size
 from tracegrad.ops import (
     arithmetic,
     comparison,
@@ -58,7 +59,7 @@ def binary(operation: Callable[..., Any], name: str, reflected: bool = False) ->
         if type(other) not in _USUAL and not isinstance(other, _OPERANDS):
             if not isinstance(other, Dim):
                 return NotImplemented
-            other = dimension(other)
+            other = other.number if isinstance(other, Size) else dimension(other)
         return operation(other, self) if reflected else operation(self, other)
 
     method.__name__ = method.__qualname__ = name

@@ -4,25 +4,28 @@
 recording would hold for one size only. While a user's function is recorded with symbolic sizes these functions stand
 aside for tracegrad's where they are given such a size, and do in all other calls, of any thread, what they always do.
 They are found by name: one that a module has bound under a name of its own gives a number, which is right as well.
+`np.prod(x.shape)` and its kin stay sizes, which count as NumPy's integers.
 """
 
 from __future__ import annotations
 
 import builtins
 import functools
-from collections.abc import Callable
+import math
+from collections.abc import Callable, Iterable
 from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
 import numpy as np
 
 from tracegrad.ir.dims import Dim
-from tracegrad.ir.sizes import Size, active
+from tracegrad.ir.sizes import Size, active, plain
 from tracegrad.ops import creation
 from tracegrad.tensor import Tensor
 from tracegrad.trace.substitutes import Functions, Substitutes
 
 _NUMPY = ("arange", "empty", "eye", "full", "identity", "linspace", "ones", "zeros")
+_OF_SHAPES = {"max": builtins.max, "min": builtins.min, "prod": math.prod, "sum": builtins.sum}
 
 
 def functions_of_sizes() -> AbstractContextManager[None]:
@@ -35,6 +38,8 @@ def _functions() -> Functions:
     for name in _NUMPY:
         ours = getattr(creation, f"_numpy_{name}", None) or getattr(creation, name)
         functions[np, name] = _of_sizes(getattr(np, name), ours)
+    for name, python in _OF_SHAPES.items():
+        functions[np, name] = _of_shapes(getattr(np, name), python)
     return functions
 
 
@@ -58,6 +63,22 @@ def _of_sizes(original: Callable[..., Any], ours: Callable[..., Any]) -> Callabl
         return ours(*args, **kwargs) if given else original(*args, **kwargs)
 
     return made
+
+
+def _of_shapes(original: Callable[..., Any], python: Callable[[Any], Any]) -> Callable[..., Any]:
+    @functools.wraps(original)
+    def reduced(a: Any, *args: Any, **kwargs: Any) -> Any:
+        sizes = active.sizes
+        if sizes is None or args or kwargs or not isinstance(a, (tuple, list)) or not _is_shape(a):
+            return original(a, *args, **kwargs)
+        found = python(a)
+        return sizes.size(plain(found), of_numpy=True) if isinstance(found, Size) else np.int64(found)
+
+    return reduced
+
+
+def _is_shape(values: Iterable[Any]) -> bool:
+    return all(isinstance(v, (Size, int)) for v in values) and any(isinstance(v, Size) for v in values)
 
 
 def _has_size(value: Any) -> bool:
