@@ -330,7 +330,8 @@ def test_numbers_made_of_a_shape_have_the_dtypes_of_numpy():
         size, longest = np.prod(x.shape), np.max(x.shape)
         return (
             x * size, x / (2 * size - 1), x * -size, x * (longest + len(x)), x - np.sum(x.shape), x * len(x),
-            x / x.size, x[:2] * np.min([2, len(x)]), x / np.sqrt(size), np.reshape(x, size), x + np.zeros(size, np.float32),
+            x / x.size, x[:2] * np.min([2, len(x)]), x / np.sqrt(size), np.reshape(x, size),
+            x + np.zeros(size, np.float32),
         )  # fmt: skip
 
     def numbers(x: Any) -> Any:
