@@ -73,9 +73,10 @@ class Entry:
         """Whether arguments, and arrays from outside, have shapes that the program is for."""
         if self.sizes is not None and not self.sizes.holds(call.shapes(self.resizable)):
             return False
-        inputs = self.recording.graph.inputs[len(self.dynamic) :]
-        arrays = [(c, v.type) for c, v in zip(self.recording.captured, inputs, strict=True) if type(c) is np.ndarray]
-        return bool(self.resizable) or all(c.shape == type.shape for c, type in arrays)
+        captured, inputs = self.recording.captured, self.recording.graph.inputs
+        outside = inputs[len(inputs) - len(captured) :]  # the last ones; tangents, for one, are no inputs here
+        arrays = [(c, v.type.shape) for c, v in zip(captured, outside, strict=True) if isinstance(c, np.ndarray)]
+        return bool(self.resizable) or all(c.shape == shape for c, shape in arrays)
 
     def run(self, call: Call) -> tuple[bool, Any]:
         """(whether the guards held, the result)."""
