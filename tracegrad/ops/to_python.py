@@ -25,7 +25,7 @@ _INSTEAD = (
     (r"\bmath\.(\w+)", "write np.{0} for math.{0}"),
     (r"\bnp\.(?:array|asarray)\(", "write np.stack for np.array (or np.asarray) of a list of values"),
     (r"\bnp\.(asarray|asanyarray|ascontiguousarray|asfortranarray)\(", "leave np.{0} of a value itself away"),
-    (r"\bnp\.(sum|mean|max|min|prod|std|var|median|any|all)\(", "give np.{0} of a list of values np.stack(values)"),
+    (r"\bnp\.(sum|mean|max|min|prod|std|var|median)\((?!\s*np\.)", "give np.{0} of a list of values np.stack(values)"),
     (r"\bnp\.float(?:32|64)\(|\bfloat\(", "leave float() away, or use .astype to change the dtype"),
     (r"\bint\(", "use np.floor or np.trunc, which stay in the trace"),
     (
