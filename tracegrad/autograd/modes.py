@@ -16,6 +16,12 @@ if TYPE_CHECKING:
     from tracegrad.autograd.node import BackwardNode, Packed
 
 
+class _OfThread(threading.local):
+    def __init__(self) -> None:
+        self.hooks_refused: list[str] = []
+        self.saved_hooks: list[saved_tensors_hooks] = []
+
+
 class Modes:
     """`special` is nonzero while any mode is on in any thread, so that recording an operation asks one question."""
 
@@ -23,23 +29,17 @@ class Modes:
         self.anomaly = False
         self.check_nan = True
         self.special = 0
-        self._local = threading.local()
+        self._local = _OfThread()
 
     @property
     def hooks_refused(self) -> list[str]:
         """Why hooks on saved Tensors are refused in this thread, where they are."""
-        found = getattr(self._local, "hooks_refused", None)
-        if found is None:
-            found = self._local.hooks_refused = []
-        return found
+        return self._local.hooks_refused
 
     @property
     def saved_hooks(self) -> list[saved_tensors_hooks]:
         """The pack and unpack hooks of this thread, the innermost last."""
-        found = getattr(self._local, "saved_hooks", None)
-        if found is None:
-            found = self._local.saved_hooks = []
-        return found
+        return self._local.saved_hooks
 
     def set_anomaly(self, mode: bool, check_nan: bool = True) -> None:
         self.special += bool(mode) - self.anomaly
