@@ -16,6 +16,7 @@ import tracegrad as tg
 from tests.tracing import trace, value_and_gradients
 from tracegrad.ir.dims import product
 from tracegrad.passes.pipeline import optimize
+from tracegrad.passes.simplify import write_through_views
 from tracegrad.schedule import schedule
 from tracegrad.schedule.loops import Call, Fill, Loop, LoopProgram, in_place, region_of
 from tracegrad.schedule.rewrite import walk
@@ -160,7 +161,38 @@ def reshaped(x: Any) -> Any:
     return np.sum(tg.fori_loop(1, 8, step, np.reshape(x * 1.0, (8, 10))) ** 2 * np.reshape(x, (8, 10)))
 
 
-FLAT = [prefix, increments, under_cond, until, in_scan, several, transposed, reshaped]  # a step touches a few elements
+def sliced(x: Any) -> Any:
+    """At computed positions of slices, which are others in the array: forwards, backwards, one out of two, of both."""
+
+    def step(i: Any, a: Any) -> Any:
+        a[1:][i, 0] = x[i] * a[i, 1].copy()
+        a[1:].T[1, i] = x[i + 1]
+        a[::-1][i, 3] += x[i]
+        a.T[1:, 1:][5][i % 3] = np.sin(x[i])
+        np.add.at(a[1:, 2:], (i - 1, [1, 1, 3]), x[i])
+        a[::2][i // 2, 3:5] = x[:2]
+        return a
+
+    return np.sum(tg.fori_loop(1, 7, step, np.reshape(x * 1.0, (8, 10))) ** 2 * np.reshape(x, (8, 10)))
+
+
+def views_of_views(x: Any) -> Any:
+    """What is written through one view is read through the others."""
+
+    def step(i: Any, a: Any) -> Any:
+        view = a[1:]
+        view[i - 1, :3] = view[i, :3].copy() * x[i]
+        part = view[1:, 1:]
+        part[i - 2, 1] -= x[i] ** 2
+        view[0, i] += part[i // 2, 0].copy()
+        a[1:][1:][-i, 4] *= a[2:][i - 1, 5].copy()
+        return a
+
+    return np.sum(tg.fori_loop(1, 7, step, np.reshape(x * 1.0, (8, 10))) ** 2 * np.reshape(x, (8, 10)))
+
+
+# a step touches a few elements
+FLAT = [prefix, increments, under_cond, until, in_scan, several, transposed, reshaped, sliced, views_of_views]
 PROGRAMS = [*FLAT, time_warping, columns, straight]
 
 
@@ -178,7 +210,12 @@ def test_derivatives(function: Callable[..., Any]):
     np.testing.assert_allclose(gradient @ D, difference, rtol=1e-5)
 
 
-SECOND = [increments, under_cond, *(pytest.param(f, marks=pytest.mark.slow) for f in (transposed, reshaped))]
+SECOND = [
+    increments,
+    under_cond,
+    views_of_views,
+    *(pytest.param(f, marks=pytest.mark.slow) for f in (transposed, reshaped, sliced)),
+]
 
 
 @pytest.mark.parametrize("function", SECOND, ids=lambda f: f.__name__)
@@ -207,7 +244,7 @@ def steps(loop: Loop) -> Any:
 
 @pytest.mark.parametrize("function", FLAT, ids=lambda f: f.__name__)
 def test_a_step_costs_what_it_writes(function: Callable[..., Any]):
-    graph, _ = trace(function, (X,))
+    graph = write_through_views(trace(function, (X,))[0])
     program = schedule(optimize(value_and_gradients(graph, [0])))
     verify(program)
     found = list(bodies(program))
@@ -247,6 +284,18 @@ def test_out_of_range():
 
     with pytest.raises(IndexError, match="out of bounds for axis 0 with size 80"):
         tg.jit(lambda x: tg.fori_loop(0, 10, step, x * 1.0))(X)
+
+    def in_view(i: Any, a: Any) -> Any:
+        a[1:40:2][i] = 1.0
+        return a
+
+    filled = tg.jit(lambda x: tg.fori_loop(-20, 20, in_view, x * 1.0))(X)
+    np.testing.assert_array_equal(filled[1:40:2], 1.0)
+    np.testing.assert_array_equal(np.delete(filled, np.s_[1:40:2]), np.delete(X, np.s_[1:40:2]))
+    with pytest.raises(IndexError, match="index 20 is out of bounds for axis 0 with size 20"):
+        tg.jit(lambda x: tg.fori_loop(0, 21, in_view, x * 1.0))(X)
+    with pytest.raises(IndexError, match="index -21 is out of bounds for axis 0 with size 20"):
+        tg.jit(lambda x: tg.fori_loop(-21, 0, in_view, x * 1.0))(X)
     np.testing.assert_array_equal(X, np.random.default_rng(0).uniform(0.2, 1.0, N))
 
 

@@ -314,7 +314,10 @@ def rebase_history(x: Tensor, node: BackwardNode, position: int) -> None:
 def setitem(x: Tensor, index: Any, value: Any) -> None:
     """`x[index] = value` with gradients to both; of several writes to one element the last one alone has one."""
     if state.trace is not None:
-        state.trace.memory.apply(x, IndexedWrite(index, value), "x[...] = v")
+        from tracegrad.ops.indexing import record_write
+
+        if not record_write(x, index, value):
+            state.trace.memory.apply(x, IndexedWrite(index, value), "x[...] = v")
         return
     check_inplace(x)
     tangents = tangents_before(x, value) if state.dual is not None else None

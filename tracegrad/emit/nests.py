@@ -118,6 +118,10 @@ def _check(frame: Frame, statement: Check) -> None:
     frame.unit.checks.append(statement)
     inside = b.icmp_unsigned("<", wrapped, extent)
     frame.stop_unless(inside, STATUS.index, i64(number), wide, extent)
+    if statement.step != 1:
+        wrapped = b.mul(wrapped, frame.sizes.value(statement.step))
+    if statement.start != 0:
+        wrapped = b.add(wrapped, frame.sizes.value(statement.start))
     frame.scalars[statement.name] = wrapped, np.dtype("i8")
 
 

@@ -37,7 +37,9 @@ def _run(frame: Frame, loop: Loop, body: Callable[[], None], begin: ir.Value, en
     iterations."""
     b = frame.builder
     strip = frame.unit.sums.strips.get(id(loop))
-    flushed = [frame.accumulators[n] for n in frame.unit.sums.flushes.get(id(loop), ()) if n in frame.accumulators]
+    sums, known = frame.unit.sums, frame.accumulators
+    flushed = [known[n] for n in sums.flushes.get(id(loop), ()) if n in known]
+    left_open = [known[n] for n in sums.open.get(id(loop), ()) if n in known]
     if strip is None or strip == 1:
         _iterate(frame, loop, body, begin, end, flushed, few)
         return
@@ -50,7 +52,12 @@ def _run(frame: Frame, loop: Loop, body: Callable[[], None], begin: ir.Value, en
         last = minimum(b, b.add(first, i64(strip), flags=("nsw",)), end)
         _iterate(frame, loop, body, first, last, [])
         for accumulator in flushed:
-            accumulator.flush()
+            if accumulator not in left_open:
+                accumulator.flush()
+        if left_open:
+            with b.if_then(b.icmp_signed("<", last, end), likely=False):
+                for accumulator in left_open:
+                    accumulator.flush()
 
 
 def _iterate(

@@ -171,13 +171,15 @@ class Accumulator:
 
 @record(frozen=False)
 class SumPlan:
-    """Where sums are cut into blocks: by Loop, the length of a strip and the accumulators that end a block after it.
+    """Where sums are cut into blocks: by Loop, the length of a strip and the accumulators that end a block after it,
+    and those (`open`) that begin and end with it, whose last block stays open: a short sum is only that.
 
     Keys are the identities of statements, which live as long as the program they belong to.
     """
 
     strips: dict[int, int] = field(default_factory=dict)
     flushes: dict[int, list[str]] = field(default_factory=dict)
+    open: dict[int, list[str]] = field(default_factory=dict)
     compensated: set[int] = field(default_factory=set)
 
 
@@ -215,6 +217,8 @@ def _plan_update(name: str, declaration: int, loops: list[Loop], plan: SumPlan) 
         flushed = plan.flushes.setdefault(id(loop), [])
         if name not in flushed:
             flushed.append(name)
+            if len(loops) == 1:
+                plan.open.setdefault(id(loop), []).append(name)
         plan.compensated.add(declaration)
         return
 

@@ -83,8 +83,9 @@ class ScatterAdd:
 class Write:
     """in0 with the elements of a region replaced by those of in1, or increased by them (attribute `add`).
 
-    Axis `axes[k]` is indexed by the integer array in{k+2}, all of one shape; every other axis `a` by
-    `start[a] + step[a] * j`. in1 has the dimensions of the index arrays, then those of the other axes, in order.
+    The region has `start[a] + step[a] * j` on axis `a`. The integer array in{k+2} chooses from its first `extents[k]`
+    places on axis `axes[k]`, all of one shape. in1 has the dimensions of the index arrays, then those of the other
+    axes, in order.
     """
 
 

@@ -284,6 +284,17 @@ def _same_value(trace: Any, a: Any, b: Any, depth: int = 0) -> bool:
 # ---- writing, as functions ----------------------------------------------------------------------------------------
 
 
+def record_write(x: Tensor, index: Any, value: Any) -> bool:
+    """Record `x[index] = value` at once, for the most frequent indices of what needs no care. False for others."""
+    if x._array is not None or value.__class__ is not Tensor or value._array is not None:
+        return False
+    type, given = x._var.type, value._var.type
+    if given.dtype != type.dtype or given.weak or type.weak:
+        return False
+    found = _region(type.shape, index)
+    return found is not None and given.shape == found[3] and state.trace.write_region(x, value, *found)  # type: ignore[union-attr]
+
+
 def index_update(x: Any, index: Any, value: Any) -> Any:
     """A copy of x after `x[index] = value`: `value` is broadcast and cast to x's dtype.
 
@@ -345,7 +356,8 @@ def _write(x: Any, plan: IndexPlan, arrays: Sequence[Any], value: Any, add: bool
         varying = [k for k, a in enumerate(plan.arrays) if a.dtype.kind == "b" or a.size != 1]
         shape = tuple(x.shape[axes[k]] for k in varying)
         value = LastWrites.apply(value, *(lifted(arrays[k]) for k in varying), shape=shape)
-    return Write.apply(x, value, *arrays, axes=axes, start=plan.start, step=plan.step, add=add)
+    extents = tuple(x.shape[a] for a in axes)
+    return Write.apply(x, value, *arrays, axes=axes, extents=extents, start=plan.start, step=plan.step, add=add)
 
 
 def _write_masked(x: Any, plan: IndexPlan, value: Any, add: bool) -> Any:

@@ -5,7 +5,7 @@ The schedule does it in place where nobody reads the old array any more, so a wr
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -34,8 +34,9 @@ MOST_INDICES = 8  # `saves` names inputs by one digit
 class Write(Operation):
     """x with a region replaced by `value`, or increased by it (`add`: repeated positions add up).
 
-    Axis `axes[k]` of x is indexed by the integer array `indices[k]`, all of one shape; every other axis `a` by
-    `start[a] + step[a] * j`. `value` has the dimensions of the index arrays, then those of the other axes in order.
+    The region has `start[a] + step[a] * j` on axis `a`. The integer array `indices[k]` chooses from its first
+    `extents[k]` places on axis `axes[k]`; all index arrays have one shape. `value` has their dimensions, then those of
+    the other axes in order.
     What is written last to one position stays; where positions may repeat, `value` comes from `LastWrites`, for the
     backward here gives all of its elements the cotangent. Negative positions count from the end; raises
     TracegradIndexError where one is out of range.
@@ -47,11 +48,12 @@ class Write(Operation):
 
     @staticmethod
     def forward(
-        x: np.ndarray, value: np.ndarray, *indices: np.ndarray, axes: tuple[int, ...], start: Shape,
+        x: np.ndarray, value: np.ndarray, *indices: np.ndarray, axes: tuple[int, ...], extents: Shape, start: Shape,
         step: tuple[int, ...], add: bool,
     ) -> np.ndarray:  # fmt: skip
         out = np.array(x)
-        region = _front(out, np.shape(value), indices, axes, start, step)
+        size = _size(x.ndim, np.shape(value), axes, extents)
+        region = out[slices(start, size, step)].transpose(_in_front(x.ndim, axes))  # type: ignore[arg-type]
         try:
             if add:
                 np.add.at(region, indices or (...,), value)
@@ -73,40 +75,26 @@ class Write(Operation):
         if needs[0]:
             of_x = g if attrs["add"] else Write.apply(g, zeros(value.with_dtype(g.dtype)), *indices, **attrs)
         if needs[1]:
-            of_value = read_region(g, value.shape, indices, attrs["axes"], attrs["start"], attrs["step"])
+            of_value = _read(g, value.shape, indices, attrs)
         return (of_x, of_value, *(None for _ in indices))
 
 
-def _front(
-    x: np.ndarray, value: Shape, indices: Sequence[Any], axes: Sequence[int], start: Shape, step: Sequence[int]
-) -> np.ndarray:
-    """A view of the region with the indexed axes in front."""
-    rest = [a for a in range(x.ndim) if a not in axes]
-    size = _sizes(x.shape, value, indices, axes)
-    cut = x[slices([0 if a in axes else b for a, b in enumerate(start)], size, step)]  # type: ignore[misc, arg-type]
-    return cut.transpose((*axes, *rest))
+def _in_front(ndim: int, axes: Sequence[int]) -> tuple[int, ...]:
+    """All axes, the indexed ones first."""
+    return (*axes, *(a for a in range(ndim) if a not in axes))
 
 
-def _sizes(shape: Shape, value: Shape, indices: Sequence[Any], axes: Sequence[int]) -> Shape:
-    """How many elements of each axis the region has, before the index arrays choose."""
-    count = np.ndim(indices[0]) if indices else 0
-    rest = iter(value[count:])
-    return tuple(d if a in axes else next(rest) for a, d in enumerate(shape))
+def _size(ndim: int, value: Shape, axes: tuple[int, ...], extents: Shape) -> Shape:
+    """How many places the region has per axis, before the index arrays choose."""
+    rest = iter(value[len(value) - (ndim - len(axes)) :])
+    return tuple(extents[axes.index(a)] if a in axes else next(rest) for a in range(ndim))
 
 
-def read_region(
-    x: Any, value: Shape, indices: Sequence[Any], axes: tuple[int, ...], start: Shape, step: tuple[int, ...]
-) -> Any:
-    """The elements of x that `Write` with these attributes writes to a value of that shape."""
-    indices = [operand(i) for i in indices]
-    count = indices[0].ndim if indices else 0
-    rest = iter(value[count:])
-    size = tuple(d if a in axes else next(rest) for a, d in enumerate(x.shape))
-    region = take_slice(x, start, size, step)
-    if not indices:
-        return region
-    order = (*axes, *(a for a in range(x.ndim) if a not in axes))
-    return Gather.apply(transpose(region, order), *indices)
+def _read(g: Any, value: Shape, indices: Sequence[Any], attrs: Mapping[str, Any]) -> Any:
+    """The elements of g that a `Write` with these attributes writes to."""
+    axes = attrs["axes"]
+    region = take_slice(g, attrs["start"], _size(g.ndim, value, axes, attrs["extents"]), attrs["step"])
+    return Gather.apply(transpose(region, _in_front(g.ndim, axes)), *map(operand, indices)) if indices else region
 
 
 class LastWrites(Operation):

@@ -146,7 +146,12 @@ def write(node: Node, tensors: tuple[Tensor, ...], flags: tuple[bool, ...], size
     x, value = _with_rows(x, flags[0], size), _with_rows(value, flags[1], size)
     rows = _row_indices(indices, flags[2:], size) if indices else []
     axes = (0, *(a + 1 for a in node.attrs["axes"])) if indices else ()
-    attrs = {"axes": axes, "start": (0, *node.attrs["start"]), "step": (1, *node.attrs["step"])}
+    attrs = {
+        "axes": axes,
+        "extents": (size, *node.attrs["extents"]) if indices else (),
+        "start": (0, *node.attrs["start"]),
+        "step": (1, *node.attrs["step"]),
+    }
     return _apply(node, [x, value, *rows], **attrs, add=node.attrs["add"])
 
 

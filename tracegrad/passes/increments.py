@@ -138,13 +138,15 @@ def _with(base: Tensor, var: Var, makers: Mapping[Var, Node], image: Mapping[Var
 @record
 class _Region:
     """Where the elements of `value` stand in an array: per axis of the array the axis of the value that runs along it
-    (None where it has one position), the first position and the step; `axes` are indexed by `indices`."""
+    (None where it has one position), the first position and the step; `indices` choose from the first `extents` places
+    on `axes`."""
 
     value: Var
     run: tuple[int | None, ...]
     start: tuple[DimLike, ...]
     step: tuple[int, ...]
     axes: tuple[int, ...] = ()
+    extents: tuple[DimLike, ...] = ()
     indices: tuple[Var, ...] = ()
 
 
@@ -191,11 +193,10 @@ def _scattered(region: _Region, node: Node) -> _Region | None:
     axes = tuple(a for a in places if a is not None)
     if len(axes) < len(indices) or len(indices) > MOST_INDICES:
         return None
-    if any(region.start[a] != 0 or region.step[a] != 1 for a in axes):
-        return None
     shift = indices[0].type.ndim - len(indices)  # the axes of the value behind those of the indices
     run = tuple(None if k is None or a in axes else k + shift for a, k in enumerate(region.run))
-    return _Region(value, run, region.start, region.step, axes, tuple(indices))
+    extents = node.output.type.shape[: len(indices)]
+    return _Region(value, run, region.start, region.step, axes, extents, tuple(indices))
 
 
 def _written(base: Tensor, region: _Region, image: Mapping[Var, Var]) -> Tensor:
@@ -210,9 +211,8 @@ def _written(base: Tensor, region: _Region, image: Mapping[Var, Var]) -> Tensor:
     units = [k for k in range(depth, value.ndim) if k not in moving]  # dimensions of size 1
     sizes = [1 if k is None else value.shape[k] for k in rest]
     value = reshape(transpose(value, [*range(depth), *moving, *units]), (*value.shape[:depth], *sizes))
-    start = tuple(0 if a in region.axes else s for a, s in enumerate(region.start))
-    step = tuple(1 if a in region.axes else s for a, s in enumerate(region.step))
-    written: Tensor = Write.apply(base, value, *indices, axes=region.axes, start=start, step=step, add=True)
+    attrs = {"axes": region.axes, "extents": region.extents, "start": region.start, "step": region.step}
+    written: Tensor = Write.apply(base, value, *indices, **attrs, add=True)
     return written
 
 

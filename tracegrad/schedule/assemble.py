@@ -263,11 +263,11 @@ class Assembler:
             loops = [site.binding[v] for v in lookup.variables]
             level = self.levels[max((site.path.index(loop) + 1 for loop in loops), default=0)]
             index = self.expression(lookup.index, site, ())
-            key = index, lookup.extent, lookup.axis
+            key = index, lookup.extent, lookup.axis, lookup.start, lookup.step
             if key not in level.registers:
                 name = self.table.scalar(statement.var, "at")
                 location = statement.nodes[-1].location if statement.nodes else None
-                level.statements.append(Check(name, index, lookup.extent, lookup.axis, location))
+                level.statements.append(Check(name, *key, location))
                 level.registers[key] = Name(name, index.dtype)
             register = level.registers[key]
             assert isinstance(register, Name)

@@ -158,12 +158,14 @@ class UpdateAt:
 @record
 class Check:
     """`index` (an integer scalar's name) must lie in [-extent, extent): else the program stops with an IndexError
-    that names this axis and extent. Defines `name`, the same index made non-negative."""
+    that names this axis and extent. Defines `name`: `start + step *` the same index made non-negative."""
 
     name: str
     index: Expr
     extent: DimLike
     axis: int
+    start: DimLike = 0
+    step: DimLike = 1
     location: Location | None = field(default=None, compare=False)
 
 

@@ -80,8 +80,9 @@ def print_statement(s: Stmt) -> str:
             return f"{buffer}[...] = identity({combine})"
         case UpdateAt(buffer, index, combine, value):
             return _update(buffer + subscript(index), combine, value)
-        case Check(name, index, extent, axis, _):
-            return f"{name} = check({expr(index)}, {extent}, axis={axis})"
+        case Check(name, index, extent, axis, start, step, _):
+            place = "" if (start, step) == (0, 1) else f", start={start}, step={step}"
+            return f"{name} = check({expr(index)}, {extent}, axis={axis}{place})"
         case Loop(var, extent, _, kind, reduced):
             note = f"  # {kind}" + (f", reduces {', '.join(reduced)}" if reduced else "")
             return f"for {var} in range({extent}):" + (note if kind != "serial" else "")

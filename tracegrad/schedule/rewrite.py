@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from dataclasses import replace
 from typing import Any
 
 from tracegrad.ir.index import Bound, Index
@@ -68,8 +69,8 @@ class Rewriter:
                 return (Fill(self.buffer(buffer), combine),)
             case UpdateAt(buffer, index, combine, value):
                 return (UpdateAt(self.buffer(buffer), self.index(index), combine, self.expr(value)),)
-            case Check(name, index, extent, axis, location):
-                return (Check(self.name(name), self.expr(index), extent, axis, location),)
+            case Check(name, index):
+                return (replace(s, name=self.name(name), index=self.expr(index)),)
             case Loop(var, extent, body, kind, reduced):
                 return (Loop(var, extent, self.statements(body), kind, tuple(map(self.name, reduced))),)
             case Call(kernel, inputs, outputs, attrs, location):

@@ -22,18 +22,20 @@ if TYPE_CHECKING:
     from tracegrad.schedule.build import Builder
 
 Target = tuple[Index | Value, ...]
+Place = tuple[DimLike, DimLike]  # where a lookup's position 0 lies on an axis, and how far the next one is from it
 CHAIN = 4  # so many slice_updates in a row are done in place
 FEW = 4  # a region is small if it is at most a quarter of the array
 
 
 def lookups(
-    builder: Builder, arrays: Sequence[Var], index: tuple[Affine, ...], extents: Sequence[tuple[int, DimLike]]
-) -> tuple[Lookup, ...]:
+    builder: Builder, arrays: Sequence[Var], index: tuple[Affine, ...], extents: Sequence[tuple[int, DimLike]],
+    places: Sequence[Place],
+) -> tuple[Lookup, ...]:  # fmt: skip
     """The elements of integer arrays at `index`, to be checked against (axis, extent)."""
     whole, order = np.dtype(np.int64), builder.order(index)
     return tuple(
-        Lookup(cast(builder.read(v, index), whole), extent, axis, order)
-        for v, (axis, extent) in zip(arrays, extents, strict=True)
+        Lookup(cast(builder.read(v, index), whole), extent, axis, order, *place)
+        for v, (axis, extent), place in zip(arrays, extents, places, strict=True)
     )
 
 
@@ -41,53 +43,66 @@ def gather(builder: Builder, node: Node) -> None:
     source, *arrays = node.inputs
     index = builder.variables(node.output.type.shape)
     depth = arrays[0].type.ndim
-    found = lookups(builder, arrays, index[:depth], list(enumerate(source.type.shape[: len(arrays)])))
-    wanted: tuple[Index, ...] = (*(variable(f"@{k}") for k in range(len(arrays))), *index[depth:])
-    base, place = _behind_views(builder, source, wanted)
-    ref = Ref(builder.materialised(base), tuple(map(_looked_up, place)))
+    names = [f"@{k}" for k in range(len(arrays))]
+    base, wanted, places = _behind_views(builder, source, (*map(variable, names), *index[depth:]))
+    extents = list(enumerate(source.type.shape[: len(arrays)]))
+    found = lookups(builder, arrays, index[:depth], extents, [places[name] for name in names])
+    ref = Ref(builder.materialised(base), tuple(Value(at) if (at := _lookup_in(i)) else i for i in wanted))
     builder.refs.append(ref)
     builder.add(node.output, index, ref, builder.order(index), lookups=found)
 
 
-def _looked_up(index: Index) -> Index | Value:
-    name = variable_of(index)
-    return Value(name) if name is not None and name.startswith("@") else index
-
-
-def _behind_views(builder: Builder, var: Var, index: tuple[Index, ...]) -> tuple[Var, tuple[Index, ...]]:
-    """The array behind slices and transposes, which need not be copied to read a few elements, and where they lie."""
+def _behind_views(
+    builder: Builder, var: Var, index: tuple[Index, ...]
+) -> tuple[Var, tuple[Index, ...], dict[str, Place]]:
+    """The array behind slices and transposes, which need not be copied to read a few elements, where they lie in it,
+    and where its lookups do."""
+    places = _places(index)
+    assert places is not None
     while var not in builder.made and (node := builder.definitions.get(var)) is not None:
         lower = node.op.lower
-        place: tuple[Index, ...] | None = None
+        behind: tuple[Index, ...] | None = None
         if isinstance(lower, lowering.IndexMap):
             pieces = views.pieces_of(node, lower)
             if len(pieces) == 1 and not pieces[0].when and node.inputs[pieces[0].operand].type.dtype == var.type.dtype:
                 values = {f"d{axis}": i for axis, i in enumerate(index)}
-                place = tuple(substitute(i, values) for i in pieces[0].index)
+                behind = tuple(substitute(i, values) for i in pieces[0].index)
         elif isinstance(lower, lowering.Reshape) and views.only_units(var.type.shape, node.inputs[0].type.shape):
-            place = views.reshaped(index, var.type.shape, node.inputs[0].type.shape, builder.extents)
-        if place is None or any(_moved(i) for i in place) or _looked_up_in(place) != _looked_up_in(index):
+            behind = views.reshaped(index, var.type.shape, node.inputs[0].type.shape, builder.extents)
+        found = None if behind is None else _places(behind)
+        if found is None or found.keys() != places.keys():
             break
+        assert behind is not None
         builder.visited.append(node)
-        var, index = node.inputs[0], place
-    return var, index
+        var, index, places = node.inputs[0], behind, found
+    return var, index, places
 
 
-def _looked_up_in(index: tuple[Index, ...]) -> set[str]:
-    return {i.name for i in map(_looked_up, index) if isinstance(i, Value)}
+def _places(index: tuple[Index, ...]) -> dict[str, Place] | None:
+    """Where the lookups that an index names lie on its axes; None if one of them is not alone there."""
+    found: dict[str, Place] = {}
+    for i in index:
+        name = _lookup_in(i)
+        if name is None:
+            continue
+        if not isinstance(i, Affine) or len(i.terms) > 1 or name in found:
+            return None
+        found[name] = i.offset, i.terms[0][1]
+    return found
 
 
-def _moved(index: Index) -> bool:
-    """Whether an index is computed from a looked-up one and is not that one itself."""
+def _lookup_in(index: Index) -> str | None:
+    """The lookup that an index is computed from."""
     affine = index if isinstance(index, Affine) else index.affine
-    return isinstance(_looked_up(index), Affine) and any(name.startswith("@") for name, _ in affine.terms)
+    return next((name for name, _ in affine.terms if name.startswith("@")), None)
 
 
 def scatter(builder: Builder, node: Node) -> None:
     values, *arrays = node.inputs
     index = builder.variables(values.type.shape)
     depth = arrays[0].type.ndim
-    found = lookups(builder, arrays, index[:depth], list(enumerate(node.output.type.shape[: len(arrays)])))
+    extents = list(enumerate(node.output.type.shape[: len(arrays)]))
+    found = lookups(builder, arrays, index[:depth], extents, [(0, 1)] * len(arrays))
     target: Target = (*(Value(f"@{k}") for k in range(len(arrays))), *index[depth:])
     expr = cast(builder.read(values, index), node.output.type.dtype)
     reduced = frozenset(v for i in index[:depth] if (v := variable_of(i)))
@@ -98,10 +113,11 @@ def scatter(builder: Builder, node: Node) -> None:
 def write(builder: Builder, node: Node) -> None:
     """The region's elements as a statement whose value is the former array's memory."""
     x, value, *arrays = node.inputs
-    axes, start, step = node.attrs["axes"], node.attrs["start"], node.attrs["step"]
+    axes, extents, start, step = (node.attrs[name] for name in ("axes", "extents", "start", "step"))
     index = builder.variables(value.type.shape)
     depth = arrays[0].type.ndim if arrays else 0
-    found = lookups(builder, arrays, index[:depth], [(a, x.type.shape[a]) for a in axes]) if arrays else ()
+    places = [(start[a], step[a]) for a in axes]
+    found = lookups(builder, arrays, index[:depth], list(zip(axes, extents, strict=True)), places)
     rest = iter(index[depth:])
     target = tuple(
         Value(f"@{axes.index(a)}") if a in axes else next(rest) * step[a] + start[a] for a in range(x.type.ndim)

@@ -38,12 +38,15 @@ Scalar: TypeAlias = Expr | Ref
 
 @record
 class Lookup:
-    """A gathered index: an integer expression over `variables` that must lie in [-extent, extent)."""
+    """A gathered index: an integer expression over `variables` that must lie in [-extent, extent). It counts positions
+    from `start` on, `step` apart."""
 
     index: Any
     extent: DimLike
     axis: int
     variables: tuple[str, ...]
+    start: DimLike = 0
+    step: DimLike = 1
 
 
 @record(frozen=False)

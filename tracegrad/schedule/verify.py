@@ -151,7 +151,7 @@ class _Verifier:
             case Let(name, value):
                 yield from self.expr(value, scope)
                 yield from self.define(name, s, scope)
-            case Check(name, index, _, _, _):
+            case Check(name, index):
                 yield from self.expr(index, scope)
                 if index.dtype.kind not in "iu":
                     yield "the index to check is not an integer"

@@ -278,8 +278,8 @@ class Memory:
             new = self._unrecorded(target._var, new)
         target._var = new
         meta.version[0] += 1
-        if base is None or meta.view_reason not in OVERRIDING:  # of those the next use is an error
-            meta.view_version = meta.version[0]
+        if base is None or (meta.view_reason not in OVERRIDING and not (recorded and meta.view_reason is None)):
+            meta.view_version = meta.version[0]  # others are derived again, or (OVERRIDING) their next use is an error
         if not (state.grad_enabled and result.requires_grad and target.dtype.kind in "fc"):
             return
         node = result._grad_fn

@@ -45,19 +45,21 @@ Captured = np.ndarray | Tensor | Live
 
 
 class _RegionPlan:
-    """What recording a part of values of one type in one line takes: `taken` and `seen` are the types of the slice and
-    of its reshape (None: there is none), `attrs` the attributes of slices by where they begin."""
+    """What recording the reading or writing of a part of values of one type in one line takes: the types of the values
+    of this type, of the size of the part and of the shape it is seen in (None: the same), and `attrs`, the attributes
+    of slices by where they begin."""
 
-    __slots__ = ("attrs", "kept", "kinds", "seen", "shape", "taken")
+    __slots__ = ("attrs", "kept", "kinds", "reshaped", "seen", "taken", "whole")
 
-    def __init__(self, trace: Trace, type: Type, size: Any, step: Any, shape: Any, location: Any):
+    def __init__(self, trace: Trace, type: Type, size: Any, step: Any, shape: Any, location: Any, writes: bool):
         self.kept = type, location  # so that their ids are theirs
+        self.whole = _met(type.with_shape(type.shape))
         self.taken = _met(type.with_shape(size))
         self.seen = None if shape == size else _met(type.with_shape(shape))
-        self.shape = {"shape": shape}
+        self.reshaped = {"shape": size if writes else shape}
         self.attrs: dict[Any, Mapping[str, Any]] = {}
-        columns = trace.columns
-        self.kinds = [None if columns is None else columns.kind(op, location, 1, 1, True) for op in (Slice, Reshape)]
+        columns, ops = trace.columns, ((SliceUpdate, 2) if writes else (Slice, 1), (Reshape, 1))
+        self.kinds = [None if columns is None else columns.kind(op, location, n, 1, True) for op, n in ops]
 
 
 class Trace:
@@ -319,23 +321,59 @@ class Trace:
             return None
         location = self.location or user_location(4)
         var = x._var
-        key = id(location), id(var.type), size, step, shape
-        plan = self._regions.get(key)
+        plan = self._region_plan(var.type, size, step, shape, location, False)
         if plan is None:
-            if len(self._regions) >= MOST_PLANS:
-                return None
-            plan = self._regions[key] = _RegionPlan(self, var.type, size, step, shape, location)
+            return None
         attrs = plan.attrs.get(start)
         if attrs is None:
             attrs = plan.attrs[start] = {"start": start, "size": size, "step": step}
         out = self._put(Slice, (var,), plan.taken, attrs, location, plan.kinds[0])
         replay = (*meta.replay, (Slice, attrs, None))
         if plan.seen is not None:
-            out = self._put(Reshape, (out._var,), plan.seen, plan.shape, location, plan.kinds[1])
-            replay = (*replay, (Reshape, plan.shape, None))
+            out = self._put(Reshape, (out._var,), plan.seen, plan.reshaped, location, plan.kinds[1])
+            replay = (*replay, (Reshape, plan.reshaped, None))
         base = x if meta.base is None else meta.base
         out._meta = Meta(meta.version, base, replay, meta.version[0], meta.view_reason)
         return out
+
+    def write_region(self, x: Tensor, value: Tensor, start: Any, size: Any, step: Any, shape: Any) -> bool:
+        """Record the write of a value of that shape, and of x's dtype, to a part of a value of this trace. False where
+        more than that is to be done: histories, views, what stands for arrays from outside, sizes of the call at hand.
+        """
+        meta = x._meta
+        if meta is None:
+            meta = x._ensure_meta()
+        given = value._meta
+        if (
+            x._requires_grad or x._trace is not self or meta.base is not None or id(x) in self.memory.by_standin
+            or value._requires_grad or value._trace is not self
+            or (given is not None and given.base is not None and given.view_version != given.version[0])
+            or active.sizes is not None or not state.grad_enabled
+        ):  # fmt: skip
+            return False
+        location = self.location or user_location(4)
+        var, new = x._var, value._var
+        plan = self._region_plan(var.type, size, step, shape, location, True)
+        if plan is None:
+            return False
+        attrs = plan.attrs.get(start)
+        if attrs is None:
+            attrs = plan.attrs[start] = {"start": start, "step": step}
+        if plan.seen is not None:
+            new = self._put(Reshape, (new,), plan.taken, plan.reshaped, location, plan.kinds[1])._var
+        x._var = self._put(SliceUpdate, (var, new), plan.whole, attrs, location, plan.kinds[0])._var
+        meta.version[0] += 1
+        meta.view_version = meta.version[0]
+        return True
+
+    def _region_plan(
+        self, type: Type, size: Any, step: Any, shape: Any, location: Any, writes: bool
+    ) -> _RegionPlan | None:
+        key = id(location), id(type), size, step, shape, writes
+        plan = self._regions.get(key)
+        if plan is None and len(self._regions) < MOST_PLANS:
+            plan = self._regions[key] = _RegionPlan(self, type, size, step, shape, location, writes)
+        return plan
 
     def _plan(
         self, op: type[Operation], key: list[Any], inputs: list[Var], attrs: Mapping[str, Any], location: Any

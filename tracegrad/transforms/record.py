@@ -17,6 +17,7 @@ from tracegrad.ir.sizes import Size, active
 from tracegrad.ir.symbols import dims_in
 from tracegrad.ir.types import Type
 from tracegrad.passes.roll import roll, with_guards_joined
+from tracegrad.passes.simplify import write_through_views
 from tracegrad.records import record
 from tracegrad.state import setting
 from tracegrad.tensor import Tensor
@@ -150,6 +151,7 @@ def record(
         guards, trace.columns = (*guards, *(np.True_,) * held), None
     rolled = roll(graph, trace.columns)
     graph, guards = with_guards_joined(rolled, guards)
+    graph = write_through_views(graph)
     positions = list(types)
     wrt = tuple(positions.index(p) for p in differentiated)
     loops = tuple(dict.fromkeys((*trace.loops, *rolled.notes)))

@@ -61,12 +61,16 @@ def _write_sources() -> list[Sample]:
 
 
 def _writes() -> list[Sample]:
-    def sample(shape: tuple, value: tuple, places: list, axes: tuple, start: tuple, step: tuple, add: bool) -> Sample:
-        attrs = {"axes": axes, "start": start, "step": step, "add": add}
+    def sample(
+        shape: tuple, value: tuple, places: list, axes: tuple, start: tuple, step: tuple, add: bool, within: tuple = ()
+    ) -> Sample:
+        extents = within or tuple(shape[a] for a in axes)
+        attrs = {"axes": axes, "extents": extents, "start": start, "step": step, "add": add}
         return Sample((values(shape), values(value, seed=1), *_indices(places)), attrs)
 
     whole = {"start": (0, 0), "step": (1, 1)}
     kinds = {"axes": (0,), "start": (0,), "step": (1,)}
+    sixth, third = {**kinds, "extents": (6,)}, {**kinds, "extents": (3,)}
     return [
         sample((5,), (), [-2], (0,), (0,), (1,), False), sample((5,), (4,), [[3, 0, 3, -1]], (0,), (0,), (1,), True),
         sample((4, 3), (), [1, -1], (0, 1), (0, 0), (1, 1), False),
@@ -74,9 +78,12 @@ def _writes() -> list[Sample]:
         sample((4, 6), (2,), [1], (0,), (0, 5), (1, -3), False), sample((6, 4), (2, 3), [], (), (1, 0), (4, 1), True),
         sample((6, 4), (2, 3), [], (), (5, 1), (-2, 1), False), sample((3, 2, 4), (2, 2), [[2, 0], [1, 3]], (0, 2),
         (0, 0, 0), (1, 1, 1), True), sample((0, 3), (0, 3), [[]], (0,), (0, 0), (1, 1), True),
-        Sample((np.arange(6), np.array(7), *_indices([4], np.uint8)), {**kinds, "add": False}),
-        Sample((np.arange(6) > 2, np.array(True), *_indices([1])), {**kinds, "add": False}),
-        Sample((values((3,)) + 1j * values((3,), seed=1), np.array(2j), *_indices([1])), {**kinds, "add": True}),
+        Sample((np.arange(6), np.array(7), *_indices([4], np.uint8)), {**sixth, "add": False}),
+        Sample((np.arange(6) > 2, np.array(True), *_indices([1])), {**sixth, "add": False}),
+        Sample((values((3,)) + 1j * values((3,), seed=1), np.array(2j), *_indices([1])), {**third, "add": True}),
+        sample((6, 3), (2, 3), [[1, -3]], (0,), (1, 0), (2, 1), False, (3,)),
+        sample((3, 7), (4, 2), [[0, 1, 1, -2]], (1,), (2, 6), (-2, -2), True, (3,)),
+        sample((5, 4), (), [-1, -2], (0, 1), (4, 2), (-1, -1), False, (2, 3)),
     ]  # fmt: skip
 
 

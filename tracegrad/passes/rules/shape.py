@@ -65,6 +65,17 @@ def slice_of_slice(r: Rewriter, node: Node) -> Var | None:
     return r.emit("slice", inner.inputs[0], start=start, size=node.attrs["size"], step=step)
 
 
+@row("slice", equation="slice(transpose(x, p), s) = transpose(slice(x, s'), p)")
+def slice_of_transpose(r: Rewriter, node: Node) -> Var | None:
+    inner = r.node(node.inputs[0], "transpose")
+    if inner is None:
+        return None
+    axes = inner.attrs["axes"]
+    back = [axes.index(a) for a in range(len(axes))]
+    attrs = {name: tuple(values[k] for k in back) for name, values in node.attrs.items()}
+    return r.emit("transpose", r.emit("slice", inner.inputs[0], **attrs), axes=axes)
+
+
 @row("slice", equation="slice(unslice(x)) = x, slice(slice_update(y, x)) = x for the same elements")
 def slice_of_placed(r: Rewriter, node: Node) -> Var | None:
     inner = r.node(node.inputs[0])

@@ -5,7 +5,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
 
 from tracegrad.ir.dims import DimLike
 from tracegrad.ir.graph import Node, Var
@@ -14,6 +15,7 @@ from tracegrad.passes.rewrite import Rewriter, Table
 
 TABLE = Table()
 row = TABLE.row
+MOST_WRITES = 8  # in a row, that are seen to be to one view
 
 
 @row("write", equation="write(transpose(x, p), v, i) = transpose(write(x, v', i), p)")
@@ -28,6 +30,7 @@ def write_to_transpose(r: Rewriter, node: Node) -> Var | None:
     order = (*range(depth), *(depth + rest.index(back[a]) for a in range(len(p)) if back[a] in rest))
     changed = {
         "axes": tuple(p[k] for k in attrs["axes"]),
+        "extents": attrs["extents"],
         "start": tuple(attrs["start"][k] for k in back),
         "step": tuple(attrs["step"][k] for k in back),
         "add": attrs["add"],
@@ -48,29 +51,57 @@ def update_transpose(r: Rewriter, node: Node) -> Var | None:
     return r.emit("transpose", written, axes=inner.attrs["axes"])
 
 
-@row("slice_update", equation="slice_update(x, slice_update(slice(x, s), v, t), s) = slice_update(x, v, s ∘ t)")
-def update_in_slice(r: Rewriter, node: Node) -> Var | None:
-    found = _through_slice(r, node, "slice_update")
-    if found is None:
+@row("slice_update", equation="slice_update(x, slice(x, s), s) = x")
+def update_with_itself(r: Rewriter, node: Node) -> Var | None:
+    x, value = node.inputs
+    return x if _is_slice(r, value, x, node.attrs) else None
+
+
+@row("slice_update", equation="slice_update(x, write(a, v, i, t), s) = write(slice_update(x, a, s), v, i, s ∘ t)")
+def write_in_slice(r: Rewriter, node: Node) -> Var | None:
+    x, attrs = node.inputs[0], node.attrs
+    inner = _write_to_view(r, node.inputs[1], lambda a: _is_slice(r, a, x, attrs))
+    if inner is None:
         return None
-    inner, start, step = found
-    return r.emit("slice_update", node.inputs[0], inner.inputs[1], start=start, step=step)
+    a, *rest = inner.inputs
+    start, step = _composed(attrs, inner.attrs)
+    return r.emit(
+        inner.name, r.emit("slice_update", x, a, **attrs), *rest, **{**inner.attrs, "start": start, "step": step}
+    )
 
 
 @row(
-    "slice_update",
-    equation="slice_update(x, write(slice(x, s), v, i), s) = write(x, v, i) where s is all of what i indexes",
+    "reshape",
+    equation="reshape(write(a, v, i)) = write(reshape(a), v', i) where a is x with axes of size 1 more or less",
 )
-def write_in_slice(r: Rewriter, node: Node) -> Var | None:
-    found = _through_slice(r, node, "write")
-    if found is None:
+def write_to_reshape(r: Rewriter, node: Node) -> Var | None:
+    shape = node.output.type.shape
+
+    def reshaped(a: Var) -> bool:
+        made = r.node(a, "reshape")
+        return made is not None and made.inputs[0].type.shape == shape
+
+    inner = _write_to_view(r, node.inputs[0], reshaped)
+    if inner is None:
         return None
-    inner, start, step = found
-    shape, view = node.output.type.shape, inner.output.type.shape
-    if any(shape[a] != view[a] or node.attrs["step"][a] != 1 for a in inner.attrs["axes"]):
-        return None  # the positions would be others, and others out of range
-    axes, add = inner.attrs["axes"], inner.attrs["add"]
-    return r.emit("write", node.inputs[0], *inner.inputs[1:], axes=axes, start=start, step=step, add=add)
+    former, (a, value, *indices), attrs = inner.output.type.shape, inner.inputs, inner.attrs
+    kept, wanted = ([k for k, d in enumerate(dims) if d != 1] for dims in (former, shape))
+    if [former[k] for k in kept] != [shape[k] for k in wanted]:
+        return None
+    axes, place = attrs.get("axes", ()), dict(zip(wanted, kept, strict=True))
+    depth = indices[0].type.ndim if indices else 0
+    size = dict(zip((k for k in range(len(former)) if k not in axes), value.type.shape[depth:], strict=True))
+    if any(k in axes or size[k] != 1 for k in range(len(former)) if k not in kept):
+        return None
+    within = [1 if k not in place else size[place[k]] for k in range(len(shape)) if place.get(k) not in axes]
+    changed = {
+        "start": tuple(attrs["start"][place[k]] if k in place else 0 for k in range(len(shape))),
+        "step": tuple(attrs["step"][place[k]] if k in place else 1 for k in range(len(shape))),
+    }
+    if inner.name == "write":
+        changed["axes"] = tuple(wanted[kept.index(k)] for k in axes)
+    value = r.emit("reshape", value, shape=(*value.type.shape[:depth], *within))
+    return r.emit(inner.name, r.emit("reshape", a, shape=shape), value, *indices, **{**attrs, **changed})
 
 
 @row("add", equation="slice_update(x, a, s) + unslice(b, s) = slice_update(x, a + b, s), or b if a is 0 (but for -0.0)")
@@ -86,21 +117,33 @@ def sum_in_slice(r: Rewriter, node: Node) -> Var | None:
     return None
 
 
-def _through_slice(r: Rewriter, node: Node, name: str) -> tuple[Node, tuple[DimLike, ...], tuple[int, ...]] | None:
-    """The write to a slice of x that `node` puts back into x, and where it lies in x."""
-    inner = r.node(node.inputs[1], name)
-    view = None if inner is None else r.node(inner.inputs[0], "slice")
-    if inner is None or view is None or view.inputs[0] is not node.inputs[0]:
-        return None
-    if any(view.attrs[key] != node.attrs[key] for key in ("start", "step")):
-        return None
-    composed = [
-        (a + s * b, s * t)
-        for a, s, b, t in zip(
-            node.attrs["start"], node.attrs["step"], inner.attrs["start"], inner.attrs["step"], strict=True
-        )
-    ]
-    return inner, tuple(a for a, _ in composed), tuple(s for _, s in composed)
+def _write_to_view(r: Rewriter, var: Var, is_view: Callable[[Var], bool]) -> Node | None:
+    """The node that makes `var`, if it is a write to a view, or to one that has been written to."""
+    first = node = r.node(var)
+    for _ in range(MOST_WRITES):
+        if node is None or node.name not in ("write", "slice_update"):
+            return None
+        if is_view(node.inputs[0]):
+            return first
+        node = r.node(node.inputs[0])
+    return None
+
+
+def _is_slice(r: Rewriter, var: Var, x: Var, attrs: Mapping[str, Any]) -> bool:
+    """Whether a value is that slice of x; both may be slices of the same array."""
+    node = r.node(var, "slice")
+    if node is None:
+        return False
+    source, place = x, (attrs["start"], attrs["step"])
+    if node.inputs[0] is not x and (outer := r.node(x, "slice")) is not None:
+        source, place = outer.inputs[0], _composed(outer.attrs, attrs)
+    return node.inputs[0] is source and (node.attrs["start"], node.attrs["step"]) == place
+
+
+def _composed(outer: Mapping[str, Any], inner: Mapping[str, Any]) -> tuple[tuple[DimLike, ...], tuple[int, ...]]:
+    """Where a slice of a slice begins, and its step."""
+    axes = list(zip(outer["start"], outer["step"], inner["start"], inner["step"], strict=True))
+    return tuple(a + s * b for a, s, b, _ in axes), tuple(s * t for _, s, _, t in axes)
 
 
 def _transposed(r: Rewriter, value: Var, axes: Sequence[int]) -> Var:
