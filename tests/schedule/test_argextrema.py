@@ -23,3 +23,18 @@ def test_position(name: str, axis: int, value: np.ndarray) -> None:
     x = f.input(value.shape, value.dtype)
     program = scheduled(f.graph(f(name, x, axis=(axis,), keepdims=False)))
     assert_same(program, [value], [getattr(np, name)(value, axis=axis)])
+
+
+@pytest.mark.parametrize("name", ["argmax", "argmin"])
+def test_position_beside_more_elements(name: str) -> None:
+    """Another statement runs over one element more, and reads the same ones: its loop is not that of the position."""
+    f = GraphBuilder()
+    x = f.input((33,), np.float64)
+    part = f("slice", x, start=(31,), size=(32,), step=(-1,))
+    position, total = (
+        f(name, part, axis=(0,), keepdims=False),
+        f("sum", part, axis=(0,), keepdims=False, dtype=part.type.dtype),
+    )
+    program = scheduled(f.graph(position, total, f("square", x)))
+    value = np.random.default_rng(0).standard_normal(33)
+    assert_same(program, [value], [getattr(np, name)(value[31::-1]), np.sum(value[:32]), value * value])

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+from tracegrad.ir import lowering
 from tracegrad.ir.dims import DimLike
 from tracegrad.ir.index import Bound
 from tracegrad.schedule.identity import identity
@@ -76,6 +77,8 @@ def _widened(builder: Builder, statement: Statement, target: Sequence[DimLike]) 
     node = builder.definitions.get(statement.var)
     if node is None or len(node.inputs) != 1 or node.inputs[0].type.ndim != len(target):
         return None
+    if not isinstance(node.op.lower, lowering.Reduction) or node.op.lower.combine != statement.combine:
+        return None  # an argmax is two reductions, of other operands
     (x,) = node.inputs
     index = builder.variables(target)
     when = tuple(
