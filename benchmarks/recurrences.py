@@ -220,24 +220,27 @@ def programs(name: str) -> dict[str, Callable[[], Any]]:
     """What each peer runs for a row: a call that gives the value and the gradients."""
     ours, theirs, args, mode = rows()[name]
     which = tuple(range(len(args)))
+
+    def in_jax(*args: Any) -> Any:
+        return theirs(Jax, *args)
+
     if mode == "value":
-        compiled = jax.jit(lambda *args: theirs(Jax, *args))
+        mine, jitted = tg.jit(ours), jax.jit(in_jax)
         return {
-            "tracegrad": lambda f=tg.jit(ours): (f(*args), ()),  # type: ignore[misc]
-            "JAX": lambda: (float(compiled(*args)), ()),
+            "tracegrad": lambda: (mine(*args), ()),
+            "JAX": lambda: (float(jitted(*args)), ()),
             "autograd": lambda: (theirs(Autograd, *args), ()),
         }
-    found = {"tracegrad": lambda f=tg.value_and_grad(ours, argnums=which): f(*args)}  # type: ignore[misc]
-    in_jax = lambda *args: theirs(Jax, *args)  # noqa: E731
+    mine = tg.value_and_grad(ours, argnums=which)
+    by_autograd = autograd.value_and_grad(lambda args: theirs(Autograd, *args))
+    found = {"tracegrad": lambda: mine(*args)}
     if mode == "reverse":
         reverse = jax.jit(jax.value_and_grad(in_jax, argnums=which))
         found["JAX"] = lambda: jax.block_until_ready(reverse(*args))
     elif mode == "forward":
         forward = jax.jit(lambda *args: (in_jax(*args), jax.jacfwd(in_jax, argnums=which)(*args)))
         found["JAX"] = lambda: jax.block_until_ready(forward(*args))
-    by_autograd = autograd.value_and_grad(lambda args: theirs(Autograd, *args))
-    found["autograd"] = lambda: by_autograd(tuple(map(np.asarray, args)))
-    return found
+    return {**found, "autograd": lambda: by_autograd(tuple(map(np.asarray, args)))}
 
 
 def measure(runs: dict[str, Callable[[], Any]], rounds: int) -> dict[str, tuple[float, float]]:
