@@ -52,6 +52,7 @@ CALLS: dict[str, Callable[[Any], Any]] = {
     "mean float32": lambda x: np.mean(x.astype(np.float32)),
     "mean float16": lambda x: np.mean(x.astype(np.float16), axis=1),
     "mean of integers": lambda x: np.mean(x.astype(int)),
+    "astype as a function": lambda x: np.astype(x, np.float32, copy=False) * np.astype(x > 0, int),
     "mean of bools": lambda x: (x > 0).mean(),
     "var": lambda x: np.var(x, axis=0, ddof=1),
     "var where": lambda x: np.var(x, where=MASK),

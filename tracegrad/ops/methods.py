@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from tracegrad import numpy_protocols
+from tracegrad.errors import ArgumentError
 from tracegrad.ir.dims import Dim
 from tracegrad.ir.sizes import Size
 from tracegrad.ops import (
@@ -99,6 +100,14 @@ def _astype(
         raise DTypeError(f"cannot cast from {self.dtype} to {np.dtype(dtype)} by the rule {casting!r}")
     cast = astype(self, dtype)
     return arithmetic.positive(cast) if copy and cast is self and self.dtype.kind != "b" else cast
+
+
+@numpy_protocols.implements(np.astype)
+def _astype_function(x: Tensor, dtype: Any, /, *, copy: bool = True, device: Any = None) -> Tensor:
+    """The method as NumPy 2.1's function; `device` is None or "cpu"."""
+    if device not in (None, "cpu"):
+        raise ArgumentError(f'device must be "cpu" or None, not {device!r}')
+    return x.astype(dtype, copy=copy)  # type: ignore[no-any-return]
 
 
 def _clip(self: Tensor, min: Any = None, max: Any = None, out: Any = None) -> Tensor:
