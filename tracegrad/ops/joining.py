@@ -137,10 +137,10 @@ def stack(arrays: Any, axis: int = 0, out: Any = None, *, dtype: Any = None, cas
         )
     axis = normalize_axis(axis, parts[0].ndim + 1)
     if state.trace is not None and all(isinstance(p, Tensor) for p in parts):
+        if out is None and dtype is None and (joined := state.trace.stack(parts, axis)) is not None:
+            return joined
         shape = (*parts[0].shape[:axis], 1, *parts[0].shape[axis:])
         rows = [Reshape.apply(p, shape=shape) for p in parts]
-        if out is None and dtype is None and all(p.dtype == parts[0].dtype for p in parts):
-            return Concatenate.apply(*rows, axis=axis)
         return concatenate(rows, axis, out, dtype=dtype, casting=casting)
     return concatenate([expand_dims(p, axis) for p in parts], axis, out, dtype=dtype, casting=casting)
 

@@ -134,8 +134,9 @@ class _Machine:
             case UpdateAt(buffer, index, combine, value):
                 at = self.index(index)
                 self.arrays[buffer][at] = self.apply(combine, self.arrays[buffer][at], self.expr(value))
-            case Check(name, index, extent, axis, _):
-                self.scalars[name] = self.check(int(self.expr(index)), self.dim(extent), axis)
+            case Check(name, index, extent, axis, start, step):
+                position = self.check(int(self.expr(index)), self.dim(extent), axis)
+                self.scalars[name] = self.dim(start) + self.dim(step) * position
             case Loop(var, extent, body, _, _):
                 for k in range(self.dim(extent)):
                     self.loops[var] = k

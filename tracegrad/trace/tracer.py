@@ -14,7 +14,7 @@ import numpy as np
 
 from tracegrad.errors import ArgumentError, SymbolicValueError, user_location
 from tracegrad.function import Operation, link
-from tracegrad.ir.dims import Dim, DimLike
+from tracegrad.ir.dims import DimLike
 from tracegrad.ir.graph import NO_ATTRS, Graph, Location, Node, Var
 from tracegrad.ir.interpret import run_node
 from tracegrad.ir.sizes import Size, active, plain_attributes, values_now
@@ -27,42 +27,23 @@ from tracegrad.ops.shape import BroadcastTo, Reshape, Transpose
 from tracegrad.ops.slicing import Slice, SliceUpdate
 from tracegrad.ops.stop import StopGradient
 from tracegrad.state import state
-from tracegrad.tensor import Count, Meta, Tensor, check_array
+from tracegrad.tensor import Count, Tensor, check_array
 from tracegrad.trace.columns import Columns
 from tracegrad.trace.contents import Contents, overwritten_in_part
+from tracegrad.trace.frequent import MOST_PLANS, Frequent, met
 from tracegrad.trace.leaf_gradients import Live
 from tracegrad.trace.memory import Memory, refresh_view
 
 _new = tuple.__new__  # of Nodes, without their own
-_new_object = object.__new__
 _traced = Tensor._traced
 _COMPARED = frozenset(
     (BroadcastTo, Concatenate, Reshape, Slice, SliceUpdate, Sum, Transpose)
 )  # their attributes mean the same where equal
-MOST_PLANS = 4096  # of operations, kept
 _PYTHON_NUMBERS = (bool, int, float, complex)
 Captured = np.ndarray | Tensor | Live
 
 
-class _RegionPlan:
-    """What recording the reading or writing of a part of values of one type in one line takes: the types of the values
-    of this type, of the size of the part and of the shape it is seen in (None: the same), and `attrs`, the attributes
-    of slices by where they begin."""
-
-    __slots__ = ("attrs", "kept", "kinds", "reshaped", "seen", "taken", "whole")
-
-    def __init__(self, trace: Trace, type: Type, size: Any, step: Any, shape: Any, location: Any, writes: bool):
-        self.kept = type, location  # so that their ids are theirs
-        self.whole = _met(type.with_shape(type.shape))
-        self.taken = _met(type.with_shape(size))
-        self.seen = None if shape == size else _met(type.with_shape(shape))
-        self.reshaped = {"shape": size if writes else shape}
-        self.attrs: dict[Any, Mapping[str, Any]] = {}
-        columns, ops = trace.columns, ((SliceUpdate, 2) if writes else (Slice, 1), (Reshape, 1))
-        self.kinds = [None if columns is None else columns.kind(op, location, n, 1, True) for op, n in ops]
-
-
-class Trace:
+class Trace(Frequent):
     """One recording. `parent` is the trace it was started in; values of the parent become captured inputs here.
 
     `differentiated` are the inputs a gradient is wanted for: turning what depends on them into a plain number is an
@@ -87,7 +68,7 @@ class Trace:
         self.overwritten: list[np.ndarray] = []  # captured arrays that plain NumPy code modified since
         self._constants: dict[tuple[type, Any], Var] = {}
         self._plans: dict[tuple[Any, ...], tuple[tuple[Any, Mapping[str, Any], int | None], Any, Any]] = {}
-        self._regions: dict[tuple[Any, ...], _RegionPlan] = {}
+        self._at_once: dict[tuple[Any, ...], Any] = {}
         self.memory = Memory(self)
         self.activity_known = False  # whether `depends_on_differentiated` sees all there is to see
         self._needs: dict[Var, bool] = {}
@@ -277,104 +258,6 @@ class Trace:
             self.memory.note_view(op, args[0], attrs, outputs[0])
         return outputs[0] if single else outputs
 
-    def _put(
-        self, op: Any, inputs: tuple[Var, ...], type: Type, attrs: Mapping[str, Any], location: Any, kind: int | None
-    ) -> Tensor:
-        """Record a node with one result: most of what recording costs, so written out."""
-        var = _new_object(Var)
-        var.type, var.name = type, ""
-        node = _new(Node, (op, inputs, (var,), attrs, (), location))
-        self.nodes.append(node)
-        self.definitions[var] = node
-        columns = self.columns
-        if columns is None:
-            var.number = -1
-        else:
-            if kind is None:
-                kind = columns.kind(op, location, len(inputs), 1, attrs is not NO_ATTRS)
-            columns.kinds.append(kind)
-            read = columns.reads.append
-            for v in inputs:
-                read(v.number)
-            var.number = number = columns.count
-            columns.count = number + 1
-            if attrs is not NO_ATTRS:
-                columns.attrs.append(id(attrs))
-        out = _new_object(Tensor)
-        out._array = out._grad_fn = out._meta = None
-        out._requires_grad = False
-        out._output_nr = 0
-        out._trace, out._var = self, var
-        return out
-
-    def region(self, x: Tensor, start: Any, size: Any, step: Any, shape: Any) -> Tensor | None:
-        """Record the slice of a value of this trace, and its reshape to `shape`, as one view of it.
-
-        None where more than that is to be done: histories, values of other traces, sizes of the call at hand.
-        """
-        meta = x._meta
-        if meta is None:
-            meta = x._ensure_meta()
-        elif meta.base is not None and meta.view_version != meta.version[0]:
-            return None
-        if x._requires_grad or x._trace is not self or active.sizes is not None or not state.grad_enabled:
-            return None
-        location = self.location or user_location(4)
-        var = x._var
-        plan = self._region_plan(var.type, size, step, shape, location, False)
-        if plan is None:
-            return None
-        attrs = plan.attrs.get(start)
-        if attrs is None:
-            attrs = plan.attrs[start] = {"start": start, "size": size, "step": step}
-        out = self._put(Slice, (var,), plan.taken, attrs, location, plan.kinds[0])
-        replay = (*meta.replay, (Slice, attrs, None))
-        if plan.seen is not None:
-            out = self._put(Reshape, (out._var,), plan.seen, plan.reshaped, location, plan.kinds[1])
-            replay = (*replay, (Reshape, plan.reshaped, None))
-        base = x if meta.base is None else meta.base
-        out._meta = Meta(meta.version, base, replay, meta.version[0], meta.view_reason)
-        return out
-
-    def write_region(self, x: Tensor, value: Tensor, start: Any, size: Any, step: Any, shape: Any) -> bool:
-        """Record the write of a value of that shape, and of x's dtype, to a part of a value of this trace. False where
-        more than that is to be done: histories, views, what stands for arrays from outside, sizes of the call at hand.
-        """
-        meta = x._meta
-        if meta is None:
-            meta = x._ensure_meta()
-        given = value._meta
-        if (
-            x._requires_grad or x._trace is not self or meta.base is not None or id(x) in self.memory.by_standin
-            or value._requires_grad or value._trace is not self
-            or (given is not None and given.base is not None and given.view_version != given.version[0])
-            or active.sizes is not None or not state.grad_enabled
-        ):  # fmt: skip
-            return False
-        location = self.location or user_location(4)
-        var, new = x._var, value._var
-        plan = self._region_plan(var.type, size, step, shape, location, True)
-        if plan is None:
-            return False
-        attrs = plan.attrs.get(start)
-        if attrs is None:
-            attrs = plan.attrs[start] = {"start": start, "step": step}
-        if plan.seen is not None:
-            new = self._put(Reshape, (new,), plan.taken, plan.reshaped, location, plan.kinds[1])._var
-        x._var = self._put(SliceUpdate, (var, new), plan.whole, attrs, location, plan.kinds[0])._var
-        meta.version[0] += 1
-        meta.view_version = meta.version[0]
-        return True
-
-    def _region_plan(
-        self, type: Type, size: Any, step: Any, shape: Any, location: Any, writes: bool
-    ) -> _RegionPlan | None:
-        key = id(location), id(type), size, step, shape, writes
-        plan = self._regions.get(key)
-        if plan is None and len(self._regions) < MOST_PLANS:
-            plan = self._regions[key] = _RegionPlan(self, type, size, step, shape, location, writes)
-        return plan
-
     def _plan(
         self, op: type[Operation], key: list[Any], inputs: list[Var], attrs: Mapping[str, Any], location: Any
     ) -> tuple[Any, Mapping[str, Any], int | None]:
@@ -392,7 +275,7 @@ class Trace:
         if found is None:
             types = [v.type for v in inputs]
             inferred = op.infer(*types, **attrs)
-            inferred = tuple(map(_met, inferred)) if isinstance(inferred, tuple) else _met(inferred)
+            inferred = tuple(map(met, inferred)) if isinstance(inferred, tuple) else met(inferred)
             attrs, n_out = attrs or NO_ATTRS, len(inferred) if isinstance(inferred, tuple) else 1
             columns = self.columns
             kind = None if columns is None else columns.kind(op, location, len(types), n_out, attrs is not NO_ATTRS)
@@ -531,12 +414,6 @@ class Trace:
             del self.definitions[out]
         self.definitions |= {out: node for node in graph.nodes for out in node.outputs}
         self._constants = {k: v for k, v in self._constants.items() if v in self.definitions}
-
-
-def _met(type: Type) -> Type:
-    """The same object for equal types; sizes of the call at hand and NumPy integers must not be compared for that."""
-    plain = active.sizes is None and all(d.__class__ in (int, Dim) for d in type.shape)
-    return known_type(type.dtype, type.shape, type.weak) if plain else type
 
 
 def _is_ours_alone(value: np.ndarray) -> bool:
