@@ -57,9 +57,8 @@ def getitem(x: Any, index: Any) -> Any:
 
 def _recorded_region(x: Tensor, index: Any) -> Tensor | None:
     """`x[index]` of a traced x, recorded at once, for the most frequent indices: ints and slices within known axes."""
-    trace, shape = state.trace, x._var.type.shape
-    found = None if trace is None or x._trace is not trace else _region(shape, index)
-    return None if found is None else trace.region(x, *found)  # type: ignore[union-attr]
+    trace = state.trace
+    return None if trace is None or x._trace is not trace else trace.region(x, index, _region)
 
 
 def _region(shape: tuple[DimLike, ...], index: Any) -> tuple[Any, Any, Any, Any] | None:

@@ -5,7 +5,7 @@ What these operations give for operands of the same types in the same line is fo
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from tracegrad.errors import user_location
@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 _new = tuple.__new__  # of Nodes, without their own
 _new_object = object.__new__
 MOST_PLANS = 4096  # of operations, kept
+FEW = 8  # elements from either end of an array, which are read again and again
 
 
 def met(type: Type) -> Type:
@@ -80,7 +81,21 @@ class Frequent:
     def _put(
         self, op: Any, inputs: tuple[Var, ...], type: Type, attrs: Mapping[str, Any], location: Any, kind: int | None
     ) -> Tensor:
-        """Record a node with one result: most of what recording costs, so written out."""
+        """Record a node with one result."""
+        return self._tensor(self._node(op, inputs, type, attrs, location, kind))
+
+    def _tensor(self, var: Var) -> Tensor:
+        out = _new_object(Tensor)
+        out._array = out._grad_fn = out._meta = None
+        out._requires_grad = False
+        out._output_nr = 0
+        out._trace, out._var = self, var
+        return out
+
+    def _node(
+        self, op: Any, inputs: tuple[Var, ...], type: Type, attrs: Mapping[str, Any], location: Any, kind: int | None
+    ) -> Var:
+        """The same, and its value alone: most of what recording costs, so written out."""
         var = _new_object(Var)
         var.type, var.name = type, ""
         node = _new(Node, (op, inputs, (var,), attrs, (), location))
@@ -100,15 +115,11 @@ class Frequent:
             columns.count = number + 1
             if attrs is not NO_ATTRS:
                 columns.attrs.append(id(attrs))
-        out = _new_object(Tensor)
-        out._array = out._grad_fn = out._meta = None
-        out._requires_grad = False
-        out._output_nr = 0
-        out._trace, out._var = self, var
-        return out
+        return var
 
-    def region(self, x: Tensor, start: Any, size: Any, step: Any, shape: Any) -> Tensor | None:
-        """Record the slice of a value of this trace, and its reshape to `shape`, as one view of it.
+    def region(self, x: Tensor, index: Any, find: Callable[[Any, Any], tuple[Any, ...] | None]) -> Tensor | None:
+        """Record `x[index]`, the slice of a value of this trace and its reshape, as one view of it. `find` gives
+        (start, size, step, shape of the result) for x's shape and an index of the most frequent kinds.
 
         None where more than that is to be done: histories, values of other traces, sizes of the call at hand.
         """
@@ -121,17 +132,30 @@ class Frequent:
             return None
         location = self.location or user_location(4)
         var = x._var
-        plan = self._region_plan(var.type, size, step, shape, location, False)
-        if plan is None:
-            return None
-        attrs = plan.attrs.get(start)
-        if attrs is None:
-            attrs = plan.attrs[start] = {"start": start, "size": size, "step": step}
-        out = self._put(Slice, (var,), plan.taken, attrs, location, plan.kinds[0])
-        replay = (*meta.replay, (Slice, attrs, None))
-        if plan.seen is not None:
-            out = self._put(Reshape, (out._var,), plan.seen, plan.reshaped, location, plan.kinds[1])
-            replay = (*replay, (Reshape, plan.reshaped, None))
+        key = (id(location), id(var.type), index) if index.__class__ is int and -FEW <= index < FEW else None
+        known = None if key is None else self._at_once.get(key)
+        if known is None:
+            found = find(var.type.shape, index)
+            if found is None:
+                return None
+            start, size, step, shape = found
+            plan = self._region_plan(var.type, size, step, shape, location, False)
+            if plan is None:
+                return None
+            attrs = plan.attrs.get(start)
+            if attrs is None:
+                attrs = plan.attrs[start] = {"start": start, "size": size, "step": step}
+            if key is not None:
+                self._at_once[key] = plan, attrs
+        else:
+            plan, attrs = known
+        part = self._node(Slice, (var,), plan.taken, attrs, location, plan.kinds[0])
+        if plan.seen is None:
+            replay = (*meta.replay, (Slice, attrs, None))
+        else:
+            part = self._node(Reshape, (part,), plan.seen, plan.reshaped, location, plan.kinds[1])
+            replay = (*meta.replay, (Slice, attrs, None), (Reshape, plan.reshaped, None))
+        out = self._tensor(part)
         base = x if meta.base is None else meta.base
         out._meta = Meta(meta.version, base, replay, meta.version[0], meta.view_reason)
         return out
@@ -160,8 +184,8 @@ class Frequent:
         if attrs is None:
             attrs = plan.attrs[start] = {"start": start, "step": step}
         if plan.seen is not None:
-            new = self._put(Reshape, (new,), plan.taken, plan.reshaped, location, plan.kinds[1])._var
-        x._var = self._put(SliceUpdate, (var, new), plan.whole, attrs, location, plan.kinds[0])._var
+            new = self._node(Reshape, (new,), plan.taken, plan.reshaped, location, plan.kinds[1])
+        x._var = self._node(SliceUpdate, (var, new), plan.whole, attrs, location, plan.kinds[0])
         meta.version[0] += 1
         meta.view_version = meta.version[0]
         return True
@@ -195,5 +219,5 @@ class Frequent:
                 return None
             plan = self._at_once[key] = StackPlan(self, type, len(parts), axis, location)  # type: ignore[arg-type]
         row, reshaped, kinds = plan.row, plan.reshaped, plan.kinds
-        rows = tuple([self._put(Reshape, (p._var,), row, reshaped, location, kinds[0])._var for p in parts])
+        rows = tuple([self._node(Reshape, (p._var,), row, reshaped, location, kinds[0]) for p in parts])
         return self._put(Concatenate, rows, plan.whole, plan.axis, location, kinds[1])
