@@ -13,20 +13,19 @@ import llvmlite.ir as ir
 import numpy as np
 
 from tracegrad.emit.blas import batch_index
+from tracegrad.emit.cholesky import reverse_blocks
 from tracegrad.emit.frame import Frame
 from tracegrad.emit.gemm import ALIGN, GRAIN, power_of_two
+from tracegrad.emit.lapack_calls import call_routine, letter, number
 from tracegrad.emit.layout import STATUS
 from tracegrad.emit.libraries import blas_threads, register_blas
 from tracegrad.emit.llvm import (
-    F64,
-    I8,
     I32,
     I64,
     POINTER,
     VOID,
     alloca,
     counted_loop,
-    declare,
     element,
     i64,
     intrinsic,
@@ -204,6 +203,10 @@ class _Kernel:
             begin = element(b, out, b.add(b.mul(i, n), first), self.kind)
             memset(b, begin, b.mul(b.sub(n, first), self.bytes))
 
+    def cholesky_adjoint(self, factor: ir.Value, g: ir.Value, out: ir.Value) -> None:
+        copy(self.b, out, g, self.b.mul(self.b.mul(self.n, self.n), self.bytes))
+        reverse_blocks(self.frame, self.dtype, self.n, factor, out)
+
     def logabsdet(self, a: ir.Value, out: ir.Value, work: ir.Value) -> None:
         self.b.store(self._determinant(a, work)[1], out)
 
@@ -254,25 +257,6 @@ def _define_chunk(frame: Frame, kind: ir.Type, upper: bool, transposed: bool, un
     call_routine(b, kind, "trsm", *letters, number(b, mine), number(b, n), one, t, leading[0], x, leading[1])
     b.ret_void()
     return function
-
-
-def call_routine(b: ir.IRBuilder, kind: ir.Type, name: str, *args: ir.Value) -> None:
-    """A routine of BLAS or LAPACK for this type of numbers. All arguments are addresses."""
-    b.call(declare(b.module, f"tg_{'d' if kind == F64 else 's'}{name}", VOID, [POINTER] * len(args)), args)
-
-
-def number(b: ir.IRBuilder, value: ir.Value) -> ir.Value:
-    """Where an integer lies for a routine to read."""
-    slot = alloca(b, I32)
-    b.store(b.trunc(value, I32), slot)
-    return slot
-
-
-def letter(b: ir.IRBuilder, value: str) -> ir.Value:
-    """The same for a character."""
-    slot = alloca(b, I8)
-    b.store(ir.Constant(I8, ord(value)), slot)
-    return slot
 
 
 _KERNELS: dict[str, Callable[..., None]] = {name: getattr(_Kernel, name) for name in MATRICES}

@@ -8,7 +8,7 @@ from collections.abc import Iterable
 
 import llvmlite.binding as llvm
 
-BLAS = ("gemm", "gemv", "dot", "trsm", "trsv")
+BLAS = ("gemm", "gemv", "dot", "symm", "trsm", "trsv")
 LAPACK = ("getrf", "potrf")
 ROUTINES = tuple(f"tg_{kind}{routine}" for kind in "sd" for routine in (*BLAS, *LAPACK))
 SET_THREADS = "tg_blas_set_threads"

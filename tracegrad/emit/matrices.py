@@ -13,6 +13,7 @@ import llvmlite.ir as ir
 import numpy as np
 
 from tracegrad.emit.blas import batch_index
+from tracegrad.emit.cholesky import mirror, reverse_columns
 from tracegrad.emit.frame import Frame
 from tracegrad.emit.layout import STATUS
 from tracegrad.emit.llvm import ELEMENTWISE, I64, POINTER, alloca, counted_loop, element, i64, intrinsic, value_type
@@ -254,6 +255,11 @@ class _Kernel:
                         b.store(b.fdiv(rest, self.get(out, j, j)), self.at(out, i, j))
             with counted_loop(b, b.add(i, i64(1)), self.n, name="j") as j:
                 b.store(self.number(0), self.at(out, i, j))
+
+    def cholesky_adjoint(self, factor: ir.Value, g: ir.Value, out: ir.Value) -> None:
+        self.copy(out, g, self.n)
+        reverse_columns(self.b, self.dtype, self.n, factor, out, i64(0), self.n)
+        mirror(self.b, self.dtype, self.n, out)
 
 
 _KERNELS: dict[str, Callable[..., None]] = {name: getattr(_Kernel, name) for name in MATRICES}

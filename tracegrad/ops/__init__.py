@@ -4,6 +4,7 @@ from tracegrad.ops import (
     arithmetic,
     by_parts,
     casting,
+    cholesky,
     comparison,
     constant,
     creation,

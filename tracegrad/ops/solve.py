@@ -1,8 +1,8 @@
-"""Linear systems, inverses, determinants and the Cholesky factor. Values come from NumPy; compiled programs have loops
-for small real matrices and call LAPACK for larger ones.
+"""Linear systems, inverses and determinants. Values come from NumPy; compiled programs have loops for small real
+matrices and call LAPACK for larger ones.
 
 Derivatives: M. Giles, Collected matrix derivative results for forward and reverse mode algorithmic differentiation
-(2008); of the Cholesky factor: I. Murray, Differentiation of the Cholesky decomposition (2016).
+(2008).
 """
 
 from __future__ import annotations
@@ -17,15 +17,13 @@ from tracegrad.function import Operation
 from tracegrad.ir.lowering import Matrices
 from tracegrad.ir.types import Type
 from tracegrad.numpy_protocols import implements
-from tracegrad.ops.arithmetic import add, conj, multiply, negative, subtract
+from tracegrad.ops.arithmetic import conj, multiply, negative, subtract
 from tracegrad.ops.base import broadcast_shapes, shape_text
-from tracegrad.ops.diagonal import tril
 from tracegrad.ops.linalg import matmul
 from tracegrad.ops.operands import operand
 from tracegrad.ops.reduction import sum as tensor_sum
 from tracegrad.ops.shape import Reshape, expand_dims, swapaxes
 from tracegrad.ops.stop import stop_gradient
-from tracegrad.ops.triangular import SolveTriangular
 
 
 def adjoint(x: Any) -> Any:
@@ -180,40 +178,6 @@ class DetSign(Operation):
         return Type(lapack_dtype(a.dtype), a.shape[:-2])
 
 
-class Cholesky(Operation):
-    """The lower triangular l with l @ lᴴ = a, from the lower triangle of a; its gradient is symmetric.
-
-    Raises LinAlgError where a is not positive definite.
-    """
-
-    name = "cholesky"
-    lower = Matrices("cholesky")
-    saves = ("y",)
-
-    @staticmethod
-    def forward(a: np.ndarray) -> np.ndarray:
-        return np.linalg.cholesky(a)
-
-    @staticmethod
-    def infer(a: Type) -> Type:
-        return a.with_dtype(lapack_dtype(a.dtype))
-
-    @staticmethod
-    def backward(ctx: Any, g: Any) -> tuple[Any]:
-        factor = ctx.output
-        turned = adjoint(factor)
-        inner = tril(matmul(turned, tril(g)))
-        # The lower triangle with its diagonal halved.
-        inner = multiply(add(inner, tril(inner, -1)), 0.5)
-        half = _behind(turned, adjoint(_behind(turned, adjoint(inner))))
-        return (multiply(add(half, adjoint(half)), 0.5),)
-
-
-def _behind(upper: Any, b: Any) -> Any:
-    """upper⁻¹ b."""
-    return SolveTriangular.apply(upper, b, lower=False, unit=False)
-
-
 # ---- NumPy's functions --------------------------------------------------------------------------------------------
 
 
@@ -248,10 +212,3 @@ def slogdet(a: Any) -> SlogdetResult:
     if x.dtype.kind == "c":
         raise UnsupportedError("slogdet of complex matrices", fix="use np.linalg.det")
     return SlogdetResult(DetSign.apply(stop_gradient(x)), LogAbsDet.apply(x))
-
-
-@implements(np.linalg.cholesky)
-def cholesky(a: Any, /, *, upper: bool = False) -> Any:
-    """The Cholesky factor, lower triangular, or upper if asked for."""
-    x = square_matrices(a, "cholesky")
-    return adjoint(Cholesky.apply(adjoint(x))) if upper else Cholesky.apply(x)

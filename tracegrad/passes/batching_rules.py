@@ -206,6 +206,7 @@ RULES |= {
     "scatter_add": scatter_add,
     "solve": solve,
     "solve_triangular": solve,
+    "cholesky_adjoint": solve,
     "transpose": transpose,
     "write": write,
 }

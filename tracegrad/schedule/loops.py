@@ -187,7 +187,7 @@ class Loop:
 
 NUMBERS = ("det", "det_sign", "logabsdet")  # kernels that give one number per matrix
 LU_KERNELS = ("solve", "inv", *NUMBERS)  # kernels that factorise a copy of the matrix
-MATRICES = (*LU_KERNELS, "solve_triangular", "cholesky")
+MATRICES = (*LU_KERNELS, "solve_triangular", "cholesky", "cholesky_adjoint")
 LARGEST = 24  # rows of matrices for which loops of our own are faster than LAPACK
 
 

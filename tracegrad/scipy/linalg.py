@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from tracegrad.errors import ArgumentError, ShapeError, UnsupportedError
+from tracegrad.ops import cholesky as _cholesky
 from tracegrad.ops import factors as _factors
 from tracegrad.ops import norms as _norms
 from tracegrad.ops import solve as _solve
@@ -84,7 +85,7 @@ def cholesky(a: Any, lower: bool = False, overwrite_a: bool = False, check_finit
 
     As in SciPy the triangle of `a` of that name is read; the gradient is symmetric.
     """
-    return _solve.cholesky(a, upper=not lower)
+    return _cholesky.cholesky(a, upper=not lower)
 
 
 def cho_factor(a: Any, lower: bool = False, overwrite_a: bool = False, check_finite: bool = True) -> tuple[Any, bool]:

@@ -67,6 +67,12 @@ def _positive() -> list[Sample]:
     return [Sample((x,), smooth=False) for x in (*samples, np.zeros((0, 0)), np.array([[4]]))]
 
 
+def _factors() -> list[Sample]:
+    pairs = [(np.tril(x), values(x.shape, seed=2)) for x in (WELL, STACK, np.zeros((0, 0)))]
+    single = tuple(x.astype(np.float32) for x in pairs[0])
+    return [*(Sample(pair) for pair in pairs), Sample((np.tril(WELL), values((2, 3, 3)))), Sample(single, smooth=False)]
+
+
 def _triangular() -> list[Sample]:
     options = [{"lower": lower, "unit": unit} for lower in (False, True) for unit in (False, True)]
     systems = [Sample(s.args, attrs, s.smooth) for s, attrs in zip(_systems(), options * 2, strict=False)]
@@ -82,6 +88,7 @@ SAMPLES: dict[str, Callable[[], list[Sample]]] = {
     "logabsdet": _matrices,
     "det_sign": _matrices,
     "cholesky": _positive,
+    "cholesky_adjoint": _factors,
     "solve_triangular": _triangular,
     "expm": _inverses,
 }

@@ -108,7 +108,9 @@ def with_tape(body: Graph, n_carry: int, length: DimLike | None = None, dear: bo
 DEAR = 16  # multiplications for each element of a product that is kept
 MOST = 8  # times the carry, in elements, may be kept besides it
 TAPE = 1 << 23  # elements that may be kept in all steps together besides that
-_SOLVERS = frozenset({"solve", "inv", "det", "cofactors", "logabsdet", "cholesky", "argsort", "host_call"})
+_SOLVERS = frozenset({
+    "solve", "inv", "det", "cofactors", "logabsdet", "cholesky", "cholesky_adjoint", "argsort", "host_call",
+})  # fmt: skip
 _FUNCTIONS = frozenset({
     "exp", "exp2", "expm1", "log", "log1p", "log2", "log10", "tanh", "expit", "sin", "cos", "tan", "erf", "power",
     "logaddexp", "sinh", "cosh", "arctan", "arctan2", "gammaln", "digamma",
