@@ -119,6 +119,15 @@ def asin_term(k: int) -> mp.mpf:
     return mp.binomial(2 * k, k) / (mp.mpf(4) ** k * (2 * k + 1))
 
 
+def tanh_term(k: int) -> mp.mpf:
+    """Of x**(2k - 1) in the series of tanh."""
+    return mp.mpf(4) ** k * (mp.mpf(4) ** k - 1) * mp.bernoulli(2 * k) / mp.factorial(2 * k)
+
+
+def tanh_weight(z: mp.mpf) -> mp.mpf:
+    return z * mp.sqrt(z) / mp.tanh(mp.sqrt(z)) if z > 0 else z
+
+
 LN2 = mp.log(2)
 HALF_LN2 = LN2 / 2 * mp.mpf("1.001")
 S2 = ((mp.sqrt(2) - 1) / (mp.sqrt(2) + 1)) ** 2
@@ -203,6 +212,15 @@ def fits() -> list[Fit]:
             (mp.mpf(0), HALF_LN2**2),
             -58,
             -29,
+        ),
+        (
+            "TANH",
+            "(tanh(x) - x)/x**3 in z = x**2",
+            series(2, tanh_term),
+            tanh_weight,
+            (mp.mpf(0), mp.mpf(1)),
+            None,
+            -28,
         ),
         (
             "LOG",

@@ -1,7 +1,8 @@
 """Hyperbolic functions and their inverses.
 
 sinh and cosh: with |x| = k*log(2) + r, both are combinations of sinh(r) and cosh(r) with the exact factors
-2**(k-1) +- 2**(-k-1); no division, no cancellation. tanh: -expm1(-2|x|)/(2 + expm1(-2|x|)), the quotient corrected.
+2**(k-1) +- 2**(-k-1); no division, no cancellation. tanh: -expm1(-2|x|)/(2 + expm1(-2|x|)), the quotient corrected; in
+float32, where a polynomial of few terms reaches that far, that up to 1 and 1 - 2/(exp(2|x|) + 1) beyond.
 The inverses are log1p of an argument carried in two parts.
 """
 
@@ -10,7 +11,7 @@ from __future__ import annotations
 import math
 
 from tracegrad.emit.vecmath import coefficients as C
-from tracegrad.emit.vecmath.exp_log import CONSTANTS, LN2, LN2_TAIL, expm1_parts, log1p_parts, reduce_exp
+from tracegrad.emit.vecmath.exp_log import CONSTANTS, LN2, LN2_TAIL, exp_rest, expm1_parts, log1p_parts, reduce_exp
 from tracegrad.emit.vecmath.registry import elementary
 from tracegrad.emit.vecmath.scalar import (
     Real,
@@ -57,6 +58,8 @@ def cosh(x: Real, single: bool) -> Real:
 
 @elementary("tanh", native=True)
 def tanh(x: Real, single: bool) -> Real:
+    if single:
+        return _tanh_single(x)
     magnitude = at_most(fabs(x), 22.0)
     main, rest = expm1_parts(magnitude * -2.0, None, single)
     high = main + rest
@@ -67,6 +70,16 @@ def tanh(x: Real, single: bool) -> Real:
     quotient = high * inverse
     error = fma(-quotient, denominator, high) + (low - quotient * lost)
     return copysign(fma(error, inverse, quotient), x)
+
+
+def _tanh_single(x: Real) -> Real:
+    a = at_most(fabs(x), 10.0)
+    z = a * a
+    near = fma(a * z, polynomial(z, C.TANH_S), a)
+    k, r, _ = reduce_exp(a + a)
+    power = power_of_two(k)
+    far = 1.0 - 2.0 / fma(power, r + exp_rest(r, single=True), power + 1.0)
+    return copysign(where(a < 1.0, near, far), x)
 
 
 @elementary("arcsinh", native=True)
