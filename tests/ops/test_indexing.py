@@ -13,7 +13,9 @@ from tests.ops.functions import assert_same, check_function, plain, traced_value
 from tests.ops.samples import values
 from tracegrad.errors import ShapeError, TracegradIndexError
 from tracegrad.ir.types import Type
-from tracegrad.ops.indexing import getitem, index_add, index_update, update_along_axis
+from tracegrad.ops.index_writes import index_add, index_update
+from tracegrad.ops.indexing import getitem
+from tracegrad.ops.taking import update_along_axis
 from tracegrad.state import setting
 from tracegrad.tensor import Tensor
 from tracegrad.trace.tracer import Trace

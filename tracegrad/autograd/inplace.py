@@ -314,7 +314,7 @@ def rebase_history(x: Tensor, node: BackwardNode, position: int) -> None:
 def setitem(x: Tensor, index: Any, value: Any) -> None:
     """`x[index] = value` with gradients to both; of several writes to one element the last one alone has one."""
     if state.trace is not None:
-        from tracegrad.ops.indexing import record_write
+        from tracegrad.ops.index_writes import record_write
 
         if not record_write(x, index, value):
             state.trace.memory.apply(x, IndexedWrite(index, value), "x[...] = v")
@@ -349,7 +349,7 @@ class IndexedWrite:
         self.index, self.value = index, value
 
     def __call__(self, x: Tensor) -> Tensor:
-        from tracegrad.ops.indexing import index_update
+        from tracegrad.ops.index_writes import index_update
 
         return index_update(x, self.index, self.value)
 

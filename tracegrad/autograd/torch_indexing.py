@@ -9,7 +9,7 @@ import numpy as np
 
 from tracegrad.autograd.inplace import apply_inplace
 from tracegrad.errors import ArgumentError, ShapeError
-from tracegrad.ops import indexing
+from tracegrad.ops import index_writes, taking
 from tracegrad.ops.base import normalize_axis
 from tracegrad.ops.diagonal import diag
 from tracegrad.ops.shape import moveaxis
@@ -51,7 +51,7 @@ def index_select(self: Tensor, dim: int, index: Any) -> Tensor:
     """The elements of an axis at the places of a vector of integers."""
     if np.ndim(index) > 1:
         raise ShapeError("index_select needs a vector of indices", fix="use x[index] for more dimensions")
-    return indexing.take(self, index, axis=normalize_axis(dim, self.ndim))
+    return taking.take(self, index, axis=normalize_axis(dim, self.ndim))
 
 
 def _smaller(self: Tensor, dim: int, index: Any, what: str) -> tuple[Any, ...]:
@@ -80,25 +80,25 @@ def _source(src: Any, places: tuple[Any, ...]) -> Any:
 def scatter(self: Tensor, dim: int, index: Any, src: Any) -> Tensor:
     """A copy with `x[i, index[i, j, k], k] = src[i, j, k]` for dim 1, and so on; the last of several counts."""
     places = _smaller(self, dim, index, "scatter")
-    return indexing.index_update(self, places, _source(src, places))
+    return index_writes.index_update(self, places, _source(src, places))
 
 
 def scatter_add(self: Tensor, dim: int, index: Any, src: Any) -> Tensor:
     """As scatter, but what is written is added, all of several writes to one element."""
     places = _smaller(self, dim, index, "scatter_add")
-    return indexing.index_add(self, places, _source(src, places))
+    return index_writes.index_add(self, places, _source(src, places))
 
 
 def index_add(self: Tensor, dim: int, index: Any, source: Any, *, alpha: Any = 1) -> Tensor:
     """A copy with `alpha * source` added to the places of an axis that a vector of integers names."""
     axis = normalize_axis(dim, self.ndim)
-    return indexing.index_add(self, (*(slice(None),) * axis, index), source * alpha)
+    return index_writes.index_add(self, (*(slice(None),) * axis, index), source * alpha)
 
 
 def index_copy(self: Tensor, dim: int, index: Any, source: Any) -> Tensor:
     """A copy with `source` in the places of an axis that a vector of integers names."""
     axis = normalize_axis(dim, self.ndim)
-    return indexing.index_update(self, (*(slice(None),) * axis, index), source)
+    return index_writes.index_update(self, (*(slice(None),) * axis, index), source)
 
 
 def index_fill(self: Tensor, dim: int, index: Any, value: Any) -> Tensor:
@@ -109,7 +109,7 @@ def index_fill(self: Tensor, dim: int, index: Any, value: Any) -> Tensor:
 def masked_scatter(self: Tensor, mask: Any, source: Any) -> Tensor:
     """A copy with the first elements of `source`, in their order, where the mask is True."""
     wide = np.broadcast_to(mask, self.shape)
-    return indexing.index_update(self, wide, source.reshape(-1)[: int(wide.sum())])
+    return index_writes.index_update(self, wide, source.reshape(-1)[: int(wide.sum())])
 
 
 def topk(self: Tensor, k: int, dim: int = -1, largest: bool = True, sorted: bool = True) -> TopK:
@@ -119,7 +119,7 @@ def topk(self: Tensor, k: int, dim: int = -1, largest: bool = True, sorted: bool
         raise ArgumentError(f"topk: k = {k} is out of range for an axis of {self.shape[axis]}")
     order = np.argsort(-self if largest else self, axis=axis, kind="stable")
     places = moveaxis(moveaxis(order, axis, 0)[:k], 0, axis)
-    return TopK(indexing.take_along_axis(self, places, axis), places)
+    return TopK(taking.take_along_axis(self, places, axis), places)
 
 
 def addmm(self: Tensor, mat1: Any, mat2: Any, *, beta: Any = 1, alpha: Any = 1) -> Tensor:

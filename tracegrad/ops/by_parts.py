@@ -16,10 +16,11 @@ from tracegrad.ops.casting import astype
 from tracegrad.ops.comparison import logical_not, logical_or
 from tracegrad.ops.creation import ones_like, zeros_like
 from tracegrad.ops.gather import ScatterAdd
-from tracegrad.ops.indexing import getitem, take
+from tracegrad.ops.indexing import getitem
 from tracegrad.ops.joining import stack
 from tracegrad.ops.operands import operand
 from tracegrad.ops.shape import moveaxis, reshape
+from tracegrad.ops.taking import take
 
 
 @implements(np.bincount)

@@ -18,13 +18,13 @@ from tracegrad.ops.casting import astype, number_dtype
 from tracegrad.ops.comparison import greater, isnan, logical_and, logical_not, logical_or
 from tracegrad.ops.creation import dimension
 from tracegrad.ops.gather import ScatterAdd
-from tracegrad.ops.indexing import index_arrays_along
 from tracegrad.ops.joining import concatenate
 from tracegrad.ops.operands import operand, positions
 from tracegrad.ops.reduction import accumulation_dtype, finish
 from tracegrad.ops.select import where
 from tracegrad.ops.shape import broadcast_to, ravel, reshape
 from tracegrad.ops.slicing import Unslice, slice_axis
+from tracegrad.ops.taking import index_arrays_along
 
 
 class CumulativeOperation(Operation):

@@ -25,6 +25,7 @@ from tracegrad.ops import (
     shape,
     sorting,
     statistics,
+    taking,
     torch_methods,
 )  # fmt: skip
 from tracegrad.ops.casting import astype, conj, imag, real
@@ -128,7 +129,7 @@ def _flatten(self: Tensor, order: str = "C") -> Tensor:
 
 def _compress(self: Tensor, condition: Any, axis: Any = None, out: Any = None) -> Tensor:
     """The slices along an axis at which the condition holds."""
-    return indexing.compress(condition, self, axis, out)
+    return taking.compress(condition, self, axis, out)
 
 
 def _round(self: Tensor, decimals: int = 0, out: Any = None) -> Tensor:
@@ -145,8 +146,8 @@ METHODS: dict[str, Callable[..., Any]] = {
     "all": reduction.all, "argmax": reduction.argmax, "argmin": reduction.argmin, "mean": statistics.mean,
     "var": statistics.var, "std": statistics.std,
     "swapaxes": shape.swapaxes, "ravel": shape.ravel, "conj": conj, "conjugate": conj, "cumsum": cumulative.cumsum,
-    "cumprod": cumulative.cumprod, "repeat": repeating.repeat, "take": indexing.take, "compress": _compress,
-    "choose": indexing.choose, "nonzero": indexing.nonzero, "diagonal": diagonal.diagonal, "trace": diagonal.trace,
+    "cumprod": cumulative.cumprod, "repeat": repeating.repeat, "take": taking.take, "compress": _compress,
+    "choose": taking.choose, "nonzero": taking.nonzero, "diagonal": diagonal.diagonal, "trace": diagonal.trace,
     "dot": linalg.dot, "argsort": sorting.argsort, "searchsorted": sorting.searchsorted,
 }  # fmt: skip
 VARARGS: dict[str, Callable[..., Any]] = {"reshape": shape.reshape, "transpose": shape.transpose}

@@ -13,11 +13,11 @@ from tracegrad.numpy_protocols import implements
 from tracegrad.ops.arithmetic import add, multiply, subtract
 from tracegrad.ops.base import normalize_axis
 from tracegrad.ops.casting import astype
-from tracegrad.ops.indexing import take
 from tracegrad.ops.joining import concatenate
 from tracegrad.ops.operands import as_dim, assume_non_negative, operand, static_integers
 from tracegrad.ops.shape import broadcast_to, flip, reshape
 from tracegrad.ops.slicing import Unslice, slice_axis
+from tracegrad.ops.taking import take
 
 Widths = tuple[tuple[DimLike, DimLike], ...]
 

@@ -14,12 +14,13 @@ from tracegrad.numpy_protocols import implements
 from tracegrad.ops.base import normalize_axis, shape_text
 from tracegrad.ops.casting import astype
 from tracegrad.ops.index_plan import position_in
-from tracegrad.ops.indexing import take, true_positions
+from tracegrad.ops.indexing import true_positions
 from tracegrad.ops.joining import Concatenate, concatenate
 from tracegrad.ops.operands import as_dim, as_shape, assume_non_negative, guarded_int, lifted, operand, static_integers
 from tracegrad.ops.reduction import sum as tensor_sum
 from tracegrad.ops.shape import broadcast_to, moveaxis, ravel, reshape
 from tracegrad.ops.slicing import slice_axis, slice_bounds
+from tracegrad.ops.taking import take
 from tracegrad.tensor import Tensor
 
 

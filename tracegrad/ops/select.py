@@ -78,7 +78,7 @@ def as_condition(x: Any) -> Any:
 def where(condition: Any, x: Any = None, y: Any = None) -> Any:
     """NumPy's where; with the condition alone it is np.nonzero."""
     if x is None and y is None:
-        from tracegrad.ops.indexing import nonzero
+        from tracegrad.ops.taking import nonzero
 
         return nonzero(condition)
     return Where.apply(as_condition(condition), x, y)

@@ -16,7 +16,7 @@ from tracegrad.ops.comparison import equal, greater, less, logical_and
 from tracegrad.ops.cumulative import cumsum
 from tracegrad.ops.differences import diff
 from tracegrad.ops.exempt import replaced
-from tracegrad.ops.indexing import getitem, take
+from tracegrad.ops.indexing import getitem
 from tracegrad.ops.joining import concatenate
 from tracegrad.ops.linalg import matmul
 from tracegrad.ops.operands import lifted, operand, smaller
@@ -25,6 +25,7 @@ from tracegrad.ops.shape import flip, reshape
 from tracegrad.ops.slicing import Unslice, slice_axis
 from tracegrad.ops.sorting import argsort, searchsorted
 from tracegrad.ops.stop import stop_gradient
+from tracegrad.ops.taking import take
 from tracegrad.ops.windows import sliding_windows
 
 

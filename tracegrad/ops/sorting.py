@@ -21,12 +21,13 @@ from tracegrad.ops.base import normalize_axes, normalize_axis
 from tracegrad.ops.casting import astype
 from tracegrad.ops.comparison import greater_equal, isnan, logical_not
 from tracegrad.ops.creation import dimension
-from tracegrad.ops.indexing import getitem, take_along_axis
+from tracegrad.ops.indexing import getitem
 from tracegrad.ops.operands import lifted, operand
 from tracegrad.ops.reduction import finish
 from tracegrad.ops.reduction import sum as tensor_sum
 from tracegrad.ops.select import maximum, where
 from tracegrad.ops.shape import expand_dims, moveaxis, ravel, reshape, transpose
+from tracegrad.ops.taking import take_along_axis
 
 POSITIONS = np.dtype(np.intp)
 

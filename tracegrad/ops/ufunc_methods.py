@@ -58,7 +58,7 @@ def _accumulate(name: str) -> Callable[..., Any]:
 def _at(sign: int) -> Callable[..., Any]:
     def at(a: Any, indices: Any, b: Any) -> None:
         """Add at indices, all contributions of repeated ones."""
-        from tracegrad.ops.indexing import index_add
+        from tracegrad.ops.index_writes import index_add
 
         if not isinstance(a, Tensor):
             raise LeavesTraceError(

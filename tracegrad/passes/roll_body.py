@@ -17,7 +17,7 @@ from tracegrad.ops.arithmetic import Add
 from tracegrad.ops.constant import Constant
 from tracegrad.ops.creation import Iota
 from tracegrad.ops.gather import Gather
-from tracegrad.ops.indexing import index_update
+from tracegrad.ops.index_writes import index_update
 from tracegrad.ops.joining import Concatenate
 from tracegrad.ops.loops import Weaken
 from tracegrad.ops.shape import Reshape, Transpose, broadcast_to, moveaxis, reshape, transpose

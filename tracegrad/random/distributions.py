@@ -255,7 +255,7 @@ def permutation(*key_and_x: Any, axis: int = 0, generator: Any = None) -> Tensor
         raise ArgumentError("permutation takes a number or an array, and a key before it if you like")
     source, x = source_of(key_and_x[0] if keyed else generator), key_and_x[-1]
     if isinstance(x, (Tensor, np.ndarray, list)) and np.ndim(x):
-        from tracegrad.ops.indexing import take
+        from tracegrad.ops.taking import take
 
         x = operand(x)
         return take(x, _order(source, x.shape[axis]), axis=axis)
@@ -273,8 +273,8 @@ def choice(
     *key_and_a: Any, shape: Any = (), replace: bool = True, p: Any = None, axis: int = 0, generator: Any = None
 ) -> Tensor:
     """Elements of `a` along `axis` (or integers below `a`), with probabilities `p`, with or without repetition."""
-    from tracegrad.ops.indexing import take
     from tracegrad.ops.sorting import argsort, searchsorted
+    from tracegrad.ops.taking import take
 
     keyed = bool(key_and_a) and is_key(key_and_a[0]) and len(key_and_a) == 2
     if len(key_and_a) != 1 + keyed:
