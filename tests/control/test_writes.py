@@ -391,3 +391,34 @@ def test_rows_at_computed_places_are_views():
         a, expected = np.ones((4, 3)), np.ones((4, 3))
         assert tg.jit(function)(a, index) == function(expected, index) == 16
         np.testing.assert_array_equal(a, expected)
+
+
+@pytest.mark.parametrize("copied", [
+    lambda a: a.flatten(), lambda a: a.reshape(-1, copy=True), lambda a: np.reshape(a, (4,), copy=True),
+    lambda a: a.flatten("F"), lambda a: a.reshape(4, 1, copy=True)[:, 0], lambda a: np.ravel(a).flatten(),
+])  # fmt: skip
+@pytest.mark.parametrize("shape", [(2, 2), (4,)])
+def test_copies_are_not_written_through(copied, shape):
+    def function(a):
+        b = a * 1.0
+        c = copied(b)
+        c[1] = 9.0
+        return np.sum(b) + 2 * np.sum(c)
+
+    a = np.arange(1.0, 5.0).reshape(shape)
+    expected = np.full(shape, 3.0)
+    expected.reshape(-1)[2 if copied(np.arange(4.0).reshape(shape))[1] == 2 else 1] = 1
+    for run in (tg.value_and_grad(function), tg.value_and_grad(tg.jit(function))):
+        value, gradient = run(a)
+        assert value == function(a)
+        np.testing.assert_array_equal(gradient, expected)
+    with tg.eager():
+        np.testing.assert_array_equal(tg.grad(function)(a), expected)
+
+    def overwrite(a):
+        copied(a)[0] = 9.0
+        return a + 0
+
+    before = a.copy()
+    np.testing.assert_array_equal(tg.jit(overwrite)(a), before)
+    np.testing.assert_array_equal(a, before)

@@ -44,6 +44,26 @@ def test_the_pool_is_opened_without_numba_and_obeys_it():
     assert done.returncode == 0, done.stderr
 
 
+@pytest.mark.skipif(_openmp() is None or not sys.platform.startswith("linux"), reason="GNU's OpenMP is not used")
+@pytest.mark.parametrize(("given", "expected"), [({}, "1000"), ({"GOMP_SPINCOUNT": "77"}, "77")])
+def test_threads_without_work_soon_sleep(given, expected):
+    """OpenMP prints what it read; the environment is as it was."""
+    environment = {k: v for k, v in os.environ.items() if not k.startswith(("NUMBA_", "GOMP_", "OMP_"))}
+    environment |= {"PYTHONPATH": os.pathsep.join(sys.path), "OMP_DISPLAY_ENV": "VERBOSE", **given}
+    script = """
+        import os
+        import numpy as np
+        import tracegrad as tg
+
+        tg.jit(lambda x: np.sum(np.sin(x)))(np.linspace(0, 9, 300_000))
+        print(os.environ.get("GOMP_SPINCOUNT"))
+    """
+    command = [sys.executable, "-c", textwrap.dedent(script)]
+    done = subprocess.run(command, env=environment, capture_output=True, text=True)
+    assert f"GOMP_SPINCOUNT = '{expected}'" in done.stderr
+    assert done.stdout.strip() == str(given.get("GOMP_SPINCOUNT"))
+
+
 @pytest.mark.parametrize(
     ("changes", "otherwise"),
     [

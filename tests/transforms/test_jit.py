@@ -286,3 +286,13 @@ def test_from_several_threads():
     [t.start() for t in threads]
     [t.join() for t in threads]
     assert not wrong
+
+
+@pytest.mark.parametrize(("function", "expected"), [
+    (lambda x: (), ()), (lambda x: {"none": []}, {"none": []}), (lambda x: x[0].shape, ()),
+])  # fmt: skip
+def test_results_without_arrays(function, expected):
+    compiled = tg.jit(function)
+    for n in (3, 3, 4, 5):
+        assert compiled(np.ones(n)) == expected
+    assert tg.jit(lambda x: ())(1.0) == ()

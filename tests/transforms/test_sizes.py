@@ -345,3 +345,30 @@ def test_numbers_made_of_a_shape_have_the_dtypes_of_numpy():
                 assert found.dtype == expected.dtype
                 np.testing.assert_allclose(found, expected, rtol=1e-6)
         assert programs(f) == most
+
+
+@pytest.mark.parametrize("function", [
+    lambda a: a[-4], lambda a: np.cumsum(a)[-4], lambda a: np.arange(len(a))[-4] + a[0], lambda a: a[:, None].T[0, -4],
+])  # fmt: skip
+def test_a_negative_position_that_is_out_of_range_for_a_later_size(function):
+    compiled = tg.jit(function)
+    for n in (5, 7, 9, 4, 3, 2, 6, 1):
+        a = np.arange(1.0, n + 1)
+        if n >= 4:
+            assert compiled(a) == function(a)
+        else:
+            with pytest.raises(IndexError, match="out of bounds"):
+                compiled(a)
+
+
+def test_a_write_at_a_negative_position_that_is_out_of_range_for_a_later_size():
+    def function(a):
+        a = a * 1
+        a[-3] = 7.0
+        return a
+
+    compiled = tg.jit(function)
+    for n in (5, 6, 8, 3):
+        np.testing.assert_array_equal(compiled(np.arange(float(n))), function(np.arange(float(n))))
+    with pytest.raises(IndexError, match="out of bounds"):
+        compiled(np.ones(2))

@@ -11,6 +11,8 @@ import ctypes
 import importlib.util
 import os
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from importlib.machinery import PathFinder
 from pathlib import Path
 from types import ModuleType
@@ -20,6 +22,10 @@ _FOLDER = "np/ufunc"
 # What Numba reads its choice of a pool from.
 _SETTINGS = ("NUMBA_THREADING_LAYER", "NUMBA_THREADING_LAYER_PRIORITY", "NUMBA_NUM_THREADS")
 _SETTINGS_FILE = ".numba_config.yaml"
+# How often a thread of GNU's OpenMP looks for work before it sleeps, and what else it reads that from, as it is loaded.
+# Its own choice is to look for milliseconds, which on a machine with other work takes the core from the thread that is
+# waited for; these tens of microseconds are about what it costs to wake one.
+_PATIENCE, _PATIENCE_SETTINGS = "1000", ("GOMP_SPINCOUNT", "OMP_WAIT_POLICY")
 _PRIORITY = ["tbb", "omp", "workqueue"]  # of pools, unless somebody changes it
 
 
@@ -32,11 +38,25 @@ class Pool(NamedTuple):
 
 def open_pool() -> Pool | None:
     """The pool Numba would choose; None if there is none that several threads may enter at once."""
-    library = None if _chosen_otherwise() else _openmp()
-    if library is None:
-        return _by_numba()
+    with _patience():
+        library = None if _chosen_otherwise() else _openmp()
+        if library is None:
+            return _by_numba()
     ctypes.CFUNCTYPE(None, ctypes.c_int)(library.launch_threads)(_processors())
     return Pool(library.parallel_for, library.get_num_threads)
+
+
+@contextmanager
+def _patience() -> Iterator[None]:
+    """In it an OpenMP that is loaded has threads that soon sleep, unless the environment has a wish of its own."""
+    if any(s in os.environ for s in _PATIENCE_SETTINGS):
+        yield
+        return
+    os.environ["GOMP_SPINCOUNT"] = _PATIENCE
+    try:
+        yield
+    finally:
+        os.environ.pop("GOMP_SPINCOUNT", None)
 
 
 def _chosen_otherwise() -> bool:

@@ -112,8 +112,8 @@ def position_in(position: DimLike, size: DimLike, axis: int) -> DimLike:
             fix=f"positions go from {-size} to {size - 1}" if size else "an empty axis has no elements to index",
         )
     place = position + size if isinstance(position, int) and position < 0 else position
-    if not isinstance(place, int) and not assume_non_negative(place):
-        place = place + size  # a negative position that is a symbolic size
+    if not isinstance(position, int) and not assume_non_negative(position):
+        place = position + size  # a negative position that is a symbolic size
     if not assume_non_negative(place) or not assume_non_negative(size - 1 - place):
         raise TracegradIndexError(
             f"index {position} is out of bounds for axis {axis} with size {size}", fix="test the size first"

@@ -123,8 +123,7 @@ def _copy(self: Tensor, order: str = "C") -> Tensor:
 
 def _flatten(self: Tensor, order: str = "C") -> Tensor:
     """A copy with one dimension."""
-    flat = shape.ravel(self, order)
-    return _copy(flat) if flat is self else flat
+    return _copy(shape.ravel(self, order))
 
 
 def _compress(self: Tensor, condition: Any, axis: Any = None, out: Any = None) -> Tensor:

@@ -17,6 +17,7 @@ from tracegrad.ir.lowering import Reshape as ReshapeLowering
 from tracegrad.ir.types import Type
 from tracegrad.numpy_protocols import implements
 from tracegrad.ops.base import broadcast_shapes, normalize_axes, normalize_axis, shape_text
+from tracegrad.ops.clone import Clone
 from tracegrad.ops.operands import as_shape, operand, remembered
 from tracegrad.ops.slicing import Slice as Slice
 from tracegrad.ops.slicing import Unslice as Unslice
@@ -157,7 +158,7 @@ def size(a: Any, axis: Any = None) -> DimLike:
 @implements(np.reshape)
 def reshape(a: Any, shape: Any, order: str = "C", *, copy: bool | None = None) -> Any:
     """NumPy's reshape, in order "C" or "F"; one dimension may be -1. Raises ShapeError."""
-    x = operand(a)
+    x = Clone.apply(operand(a)) if copy else operand(a)
     former = x.shape
     wanted = _completed(former, as_shape(shape))
     if order != "C" and check_order(order) == "F":

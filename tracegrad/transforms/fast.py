@@ -31,7 +31,7 @@ def fast_path(entry: Entry, call: Call) -> types.FunctionType | None:
     recording = entry.recording
     if not simple or call.tensors or state.steps is not None or not isinstance(entry.program, Program):
         return None
-    if recording.guards or not recording.effects.none:
+    if recording.guards or not recording.effects.none or not entry.program.graph.outputs:
         return None
     if any(not isinstance(c, np.ndarray) for c in entry.recording.captured):
         return None
