@@ -30,7 +30,7 @@ def trace_and_columns(function: Callable[..., Any], args: Sequence[Any]) -> tupl
     recording = Trace(getattr(function, "__name__", "function"))
     recording.columns = Columns()
     inputs = [recording.add_input(_type(a), f"x{i}", a) for i, a in enumerate(args)]
-    with setting(trace=recording):
+    with setting(trace=recording, numbers=True):  # of arrays
         results = function(*inputs)
         outputs = tuple(recording.lift(r) for r in (results if isinstance(results, tuple) else (results,)))
     graph, captured = recording.finish(outputs)

@@ -32,7 +32,7 @@ class State(threading.local):
     differentiating: bool = False
     in_vmap: bool = False  # a function runs eagerly for one row of many
     dual: Any = None  # the innermost level of dual numbers (autograd/forward_ad)
-    numbers: bool = False  # a function of ndarrays runs eagerly: its 0-d values are immutable numbers to it
+    numbers: bool = False  # a function of ndarrays runs, whose 0-d values and elements are immutable numbers to it
     unrecorded: bool = False  # recording is off, and there is neither a trace nor are there keepers
     keepers: Any = None  # while such a function runs: which nodes keep values of which memory (autograd/overwritten)
     steps: int | None = None  # how many carries of a loop are kept for its adjoint; None for all

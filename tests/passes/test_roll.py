@@ -226,6 +226,50 @@ def tree(v: Any) -> Any:
     return v[0]
 
 
+def last_view(x: Any) -> Any:
+    """A part of an array that no iteration changes, read after the loop."""
+    a = x[:, None] * x
+    for i in range(24):
+        s = np.sin(x[i])
+        v = a[0]
+    return s + np.sum(v)
+
+
+def last_views_of_two(x: Any) -> Any:
+    b = x * 1.0
+    for i in range(24):
+        for _ in range(24):
+            s = x[-i - 1]
+            b[-1] += 0.1 * x[1]
+    return s + np.sum(b * b)
+
+
+def growing_appends(x: Any) -> Any:
+    kept = [x[0]]
+    for i in range(16):
+        for _ in range(i + 1):
+            kept.append(x[i - 1] * 0.5 + np.sin(x[-1]))
+    return np.sum(np.stack(kept))
+
+
+def appends_now_and_then(x: Any) -> Any:
+    b, kept = tg.zeros(24), []
+    for i in range(1, 24):
+        for j in range(23):
+            if i % 2 == 0:
+                kept.append(np.sin(x[j + 1]))
+            b[(j + i) % 24] = x[0] * j
+    return np.sum(np.stack(kept) ** 2) + b[3]
+
+
+def appends_of_two_kinds(x: Any) -> Any:
+    kept = []
+    for i in range(20):
+        for j in range(20):
+            kept.append(x[i] * 2 if j < i else np.sin(x[j]))
+    return np.sum(np.stack(kept) ** 2)
+
+
 def scattered(x: Any) -> Any:
     s = 0.0
     for i in (3, 1, 4, 15, 9, 2, 6, 5, 3, 5, 8, 9, 7, 9, 3, 2, 3, 8, 4, 6, 2, 6, 4, 3):
@@ -346,6 +390,21 @@ def check(function: Callable[..., Any], args: Sequence[Any]) -> list[int]:
         for a, b in zip(interpret(loops, [*inputs, *seeds]), interpret(written_out, [*inputs, *seeds]), strict=True):
             close(a, b, types[0].dtype == np.float32)
     return [n.attrs["length"] for n in rolled.all_nodes() if n.op is Scan]
+
+
+@pytest.mark.parametrize(
+    "function", [last_view, last_views_of_two, growing_appends, appends_now_and_then, appends_of_two_kinds]
+)
+def test_what_is_read_after_loops_in_loops(function):
+    """Whatever is rolled of them."""
+    x, way, h = uniform(24), np.cos(np.arange(24.0)), 1e-6
+    graph, inputs, columns = trace_and_columns(function, [x])
+    rolled = roll(graph, columns).graph
+    verify(rolled)
+    np.testing.assert_allclose(interpret(rolled, inputs)[0], np.asarray(function(x)), rtol=1e-13)
+    gradient = interpret(derivatives(rolled, 1), [*inputs, np.ones(())])[0]
+    difference = (float(function(x + h * way)) - float(function(x - h * way))) / (2 * h)
+    np.testing.assert_allclose(gradient @ way, difference, rtol=1e-6)
 
 
 @pytest.mark.parametrize(("function", "args", "lengths"), ROLLED, ids=[f.__name__ for f, _, _ in ROLLED])

@@ -353,7 +353,7 @@ def checked_tangents(cls: Any, found: Any, result: Any) -> list[Tensor | None]:
 
 def eager_jvp(function: Callable[..., Any], primals: Any, tangents: Any, has_aux: bool) -> tuple[Any, ...]:
     """What `tg.jvp` returns, operation by operation."""
-    from tracegrad.transforms.eager import as_eager, plain_unless_linked
+    from tracegrad.transforms.eager import as_eager, plain_code, plain_unless_linked
     from tracegrad.transforms.record import call_user
 
     leaves, spec = tree.flatten(tuple(primals))
@@ -366,7 +366,7 @@ def eager_jvp(function: Callable[..., Any], primals: Any, tangents: Any, has_aux
         for dual, tangent in zip(duals, map(as_eager, given), strict=True):
             attach(dual, level, tangent)
             level.arguments.append(dual)
-        with setting(differentiating=True):
+        with setting(differentiating=True, **plain_code(tensors)):
             result = call_user(function, tree.unflatten(spec, duals), {})
         value, aux = result if has_aux else (result, None)
         flat, out_spec = tree.flatten(value)

@@ -20,7 +20,7 @@ from tracegrad.autograd.inplace_tangents import refuse_arguments, tangents_befor
 from tracegrad.autograd.node import BackwardNode, detached, edge_of
 from tracegrad.autograd.operation_node import OperationNode
 from tracegrad.autograd.overwritten import note_kept, rescue
-from tracegrad.autograd.views import move_retained, replayed
+from tracegrad.autograd.views import immutable_number, move_retained, replayed
 from tracegrad.errors import ArgumentError, AutogradError, DTypeError, ShapeError
 from tracegrad.state import state
 from tracegrad.tensor import Tensor
@@ -131,6 +131,8 @@ def check_inplace(x: Tensor) -> None:
         )
     if state.dual is not None:
         refuse_arguments(x)
+    if x._meta is not None and x._meta.view_reason == "number":
+        raise immutable_number()
     if state.grad_enabled:
         _check_history(x)
     if x._meta is not None and x._meta.inference and not state.inference:

@@ -104,6 +104,14 @@ def overridden_view(reason: str | None) -> AutogradError:
     )
 
 
+def immutable_number() -> AutogradError:
+    """For an element that a function of ndarrays has read."""
+    return AutogradError(
+        "x[i] is a number, as NumPy's elements are, and is being modified in place",
+        fix="write to the array, x[i] = ..., or read a view of it, x[i, ...]",
+    )
+
+
 def mark_inference(outputs: tuple[Tensor, ...]) -> None:
     """These Tensors were made under inference_mode."""
     for out in outputs:

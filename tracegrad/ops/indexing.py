@@ -38,8 +38,30 @@ def getitem(x: Any, index: Any) -> Any:
             if found is not None:
                 return found
         elif is_basic(index):
-            return BasicIndex.apply(x, index=index)
-    return composed_getitem(x, index)
+            return _read(BasicIndex.apply(x, index=index), x, index)
+    return _read(composed_getitem(x, index), x, index)
+
+
+def _read(part: Any, x: Any, index: Any) -> Any:
+    """What was read; an element is a number to functions of ndarrays, which keeps its value when x is written to."""
+    if not state.numbers or part.__class__ is not Tensor or part.ndim or part is x or part._meta is None:
+        return part
+    if index is not Ellipsis and not (index.__class__ is tuple and any(i is Ellipsis for i in index)):
+        meta = part._meta
+        if state.dual is not None:
+            _keep_tangents(part)
+        meta.version, meta.base, meta.replay, meta.view_reason = [meta.version[0]], None, (), "number"
+        if part._array is not None:
+            part._array = part._array.copy()
+    return part
+
+
+def _keep_tangents(part: Any) -> None:
+    """Let a view carry the tangents that it has through its base."""
+    from tracegrad.autograd.forward_ad import levels, tangent_of
+
+    for level in levels():
+        tangent_of(part, level)
 
 
 def _recorded_region(x: Tensor, index: Any) -> Tensor | None:

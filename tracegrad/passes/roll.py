@@ -79,10 +79,19 @@ def _rolled(graph: Graph, columns: Columns | None, even: set[Location | None]) -
         if not instead:
             break
         notes += more
-        graph = join(_replaced(graph, listed, instead), elements)
+        graph = _replaced(graph, listed, instead)
+        _forget_inner(elements, graph)
+        graph = join(graph, elements)
     if any(n.op is Concatenate and len(n.inputs) >= FEWEST for n in graph.nodes):
         graph = join(graph, elements)
     return Rolled(graph, (*dict.fromkeys(notes), *(failed.values() or _left(graph))), elements)
+
+
+def _forget_inner(elements: Elements, graph: Graph) -> None:
+    """Without the elements of stacks that are in the body of a loop by now."""
+    known = {*graph.inputs, *(v for n in graph.nodes for v in n.outputs)}
+    for value in [v for v, (stack, _) in elements.items() if stack not in known]:
+        del elements[value]
 
 
 def _left(graph: Graph) -> Iterator[str]:

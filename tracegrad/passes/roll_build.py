@@ -71,7 +71,7 @@ class Builder(Body):
         final = [v for c in self.chains for v in (self.values[c.place], *c.inputs[:-1])]
         ys = [self.values[place] for place in used_all]
         nodes = (*constants_met(self.body), *self.body.nodes)
-        read = {v for n in nodes for v in n.inputs}
+        read = {v for n in nodes for v in n.inputs} | {*final, *ys}
         self.fixed = {outside: v for outside, v in self.fixed.items() if v in read}
         body_inputs = (*carry, *(v for v, _ in self.stacks), *self.fixed.values())
         body = Graph(body_inputs, nodes, (*final, *ys), self.body.name)

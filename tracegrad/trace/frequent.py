@@ -154,6 +154,10 @@ class Frequent:
             replay = (*meta.replay, (Slice, attrs, None))
         else:
             part = self._node(Reshape, (part,), plan.seen, plan.reshaped, location, plan.kinds[1])
+            if state.numbers and not plan.seen.shape:
+                out = self._tensor(part)
+                out._meta = Meta([0], view_reason="number")
+                return out
             replay = (*meta.replay, (Slice, attrs, None), (Reshape, plan.reshaped, None))
         out = self._tensor(part)
         base = x if meta.base is None else meta.base

@@ -18,7 +18,7 @@ import numpy as np
 
 from tracegrad.autograd.node import AccumulateGrad, BackwardNode, accumulator
 from tracegrad.autograd.operation_node import OperationNode
-from tracegrad.autograd.views import OVERRIDING, move_retained, overridden_view, replayed
+from tracegrad.autograd.views import OVERRIDING, immutable_number, move_retained, overridden_view, replayed
 from tracegrad.errors import AutogradError, DTypeError, ShapeError, UnsupportedError
 from tracegrad.ir.dims import DimLike
 from tracegrad.ir.graph import Var
@@ -145,6 +145,8 @@ class Memory:
     def note_view(self, op: Any, source: Tensor, attrs: Any, out: Tensor) -> None:
         """`out` shares memory with `source`: remember how to get there."""
         meta = source._ensure_meta()
+        if meta.view_reason == "number":
+            return  # NumPy makes an array of it
         replay = (*meta.replay, (op, attrs, None))
         if op.name == "reshape" and meta.replay and not _same_but_ones(source.shape, out.shape):
             if not _shares_memory(meta.base, replay):
@@ -223,6 +225,8 @@ class Memory:
         from tracegrad.autograd.inplace import _check_history
 
         meta = target._meta
+        if meta is not None and meta.view_reason == "number":
+            raise immutable_number()
         base = target if meta is None or meta.base is None else meta.base
         detached = meta is not None and meta.view_reason == "detached"
         if state.grad_enabled and not detached:

@@ -19,7 +19,7 @@ from tracegrad.ir.types import Type
 from tracegrad.passes.roll import roll, with_guards_joined
 from tracegrad.passes.simplify import write_through_views
 from tracegrad.records import record
-from tracegrad.state import setting
+from tracegrad.state import setting, state
 from tracegrad.tensor import Tensor
 from tracegrad.trace.columns import Columns
 from tracegrad.trace.contents import refuse_writes_outside
@@ -120,7 +120,8 @@ def record(
     args, kwargs = tree.unflatten(spec, replaced)
     arguments = tuple(p for p in types if p not in differentiated and p not in symbolic)
     try:
-        with setting(trace=trace, grad_enabled=grad_enabled):
+        plain = state.numbers or not any(isinstance(leaf, Tensor) for leaf in leaves)
+        with setting(trace=trace, grad_enabled=grad_enabled, numbers=plain):
             static = [leaf for i, leaf in enumerate(leaves) if i not in types]
             with (
                 random_numbers_watched(function, static) as before,
