@@ -29,7 +29,9 @@ def faults(path: Path) -> list[str]:
 
 def test_good_links_pass(write):
     write("docs/b.md", "# The `x` of it\n\n## Two words, and a comma\n")
-    page = write("a.md", "[b](docs/b.md) [c](docs/b.md#two-words-and-a-comma) [d](docs/b.md#the-x-of-it) [e](https://x.y/z)")
+    page = write(
+        "a.md", "[b](docs/b.md) [c](docs/b.md#two-words-and-a-comma) [d](docs/b.md#the-x-of-it) [e](https://x.y/z)"
+    )
     assert faults(page) == []
 
 

@@ -111,10 +111,10 @@ def negative_times_constant(r: Rewriter, node: Node) -> Var | None:
     if node.output.type.dtype.kind != "f":
         return None
     for position in (0, 1):
-        inner = r.node(node.inputs[position], "negative")
-        negated = None if inner is None else _negative_constant(r, node.inputs[1 - position])
-        if inner is not None and negated is not None:
-            operands = [inner.inputs[0], negated]
+        x = _negated(r, node.inputs[position], node)
+        negated = None if x is None else _negative_constant(r, node.inputs[1 - position])
+        if x is not None and negated is not None:
+            operands = [x, negated]
             return r.emit(node.name, *(operands if position == 0 else operands[::-1]))
     return None
 

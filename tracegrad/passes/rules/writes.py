@@ -111,7 +111,9 @@ def sum_in_slice(r: Rewriter, node: Node) -> Var | None:
         if update is None or part is None or part.attrs["fill"] != 0:
             continue
         x, a, b = *update.inputs, part.inputs[0]
-        if a.type == b.type and all(update.attrs[key] == part.attrs[key] for key in ("start", "step")):
+        if a.type != b.type or a.type.dtype != x.type.dtype:
+            continue
+        if all(update.attrs[key] == part.attrs[key] for key in ("start", "step")):
             total = b if r.number(a) == 0 else r.emit("add", a, b)
             return r.emit("slice_update", x, total, **update.attrs)
     return None
