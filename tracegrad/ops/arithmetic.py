@@ -133,6 +133,16 @@ def known_number(x: Any) -> Any:
     return None
 
 
+def in_precision(x: Any, dtype: np.dtype) -> Any:
+    """An operand in the dtype of the result, before a derivative is computed of it: a function of a uint8 would be
+    computed in float16. Python numbers have no precision of their own."""
+    from tracegrad.ops.casting import astype
+
+    if isinstance(x, (bool, int, float, complex)) or x.dtype == dtype:
+        return x
+    return x if isinstance(x, Tensor) and x.is_traced and x._var.type.weak else astype(x, dtype)
+
+
 def known_finite(x: Any) -> bool:
     """Whether no element is infinite or NaN: a finite sum, of squares if it is long, tells so quickly and silently."""
     if type(x) is np.ndarray:
@@ -177,6 +187,7 @@ class Div(ElementwiseOperation):
         needs = ctx.needs_input_grad
         if not needs[1] and known_number(b):
             return Div.apply(g, conj(b)), None
+        b = in_precision(b, g.dtype)
         da = chain(g, Reciprocal.apply(b) if g.dtype.kind == "c" or _inexact(b) else Div.apply(1.0, b))
         return da if needs[0] else None, chain(Neg.apply(da), ctx.output) if needs[1] else None
 

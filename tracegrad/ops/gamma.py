@@ -14,7 +14,7 @@ from tracegrad.function import Operation
 from tracegrad.ir.lowering import Elementwise
 from tracegrad.ir.types import Type
 from tracegrad.numpy_protocols import implements
-from tracegrad.ops.arithmetic import add, chain, multiply, sign, square, subtract
+from tracegrad.ops.arithmetic import add, chain, in_precision, multiply, sign, square, subtract
 from tracegrad.ops.base import broadcast_shapes, result_dtype
 from tracegrad.ops.exponential import exp
 from tracegrad.ops.operands import operand
@@ -187,9 +187,9 @@ class _BetaOperation(Operation):
         return Type(dtype, broadcast_shapes(a.shape, b.shape), a.weak and b.weak)
 
 
-def _log_slopes(ctx: Any) -> tuple[Any, Any]:
-    """The derivatives of log |B(a, b)| with respect to a and b (DLMF 5.12.1 and 5.2.2)."""
-    a, b = ctx.inputs
+def _log_slopes(ctx: Any, dtype: np.dtype) -> tuple[Any, Any]:
+    """The derivatives of log |B(a, b)| with respect to a and b (DLMF 5.12.1 and 5.2.2), in `dtype`."""
+    a, b = (in_precision(x, dtype) for x in ctx.inputs)
     both = Digamma.apply(add(a, b))
     needs = ctx.needs_input_grad
     slopes = (subtract(Digamma.apply(x), both) if needed else None for x, needed in zip((a, b), needs, strict=True))
@@ -204,7 +204,7 @@ class Betaln(_BetaOperation):
 
     @staticmethod
     def backward(ctx: Any, g: Any) -> tuple[Any, ...]:
-        return tuple(None if slope is None else chain(g, slope) for slope in _log_slopes(ctx))
+        return tuple(None if slope is None else chain(g, slope) for slope in _log_slopes(ctx, g.dtype))
 
 
 class Beta(_BetaOperation):
@@ -216,7 +216,7 @@ class Beta(_BetaOperation):
     @staticmethod
     def backward(ctx: Any, g: Any) -> tuple[Any, ...]:
         y = ctx.output
-        return tuple(None if slope is None else chain(g, multiply(y, slope)) for slope in _log_slopes(ctx))
+        return tuple(None if slope is None else chain(g, multiply(y, slope)) for slope in _log_slopes(ctx, g.dtype))
 
 
 gammaln, digamma, gamma, beta, betaln = Gammaln.apply, Digamma.apply, Gamma.apply, Beta.apply, Betaln.apply

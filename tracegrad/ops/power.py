@@ -9,7 +9,18 @@ import numpy as np
 from tracegrad.errors import DTypeError
 from tracegrad.ir.lowering import Elementwise
 from tracegrad.numpy_protocols import implements
-from tracegrad.ops.arithmetic import Div, Mul, Positive, Reciprocal, Square, Sub, ZeroMultiply, chain, known_number
+from tracegrad.ops.arithmetic import (
+    Div,
+    Mul,
+    Positive,
+    Reciprocal,
+    Square,
+    Sub,
+    ZeroMultiply,
+    chain,
+    in_precision,
+    known_number,
+)
 from tracegrad.ops.base import ElementwiseOperation
 from tracegrad.ops.casting import astype
 from tracegrad.ops.comparison import Equal, LogicalAnd
@@ -39,7 +50,7 @@ class Power(ElementwiseOperation):
 def _base_gradient(g: Any, x: Any, y: Any) -> Any:
     number = known_number(y)
     if number is None:
-        y = y if np.dtype(y.dtype).kind in "fc" else astype(y, g.dtype)
+        y = in_precision(y, g.dtype)
         return chain(g, ZeroMultiply.apply(y, Power.apply(x, Sub.apply(y, 1))))
     if number == 0:
         return None
@@ -49,10 +60,10 @@ def _base_gradient(g: Any, x: Any, y: Any) -> Any:
 
 
 def _exponent_gradient(g: Any, x: Any, y: Any, output: Any) -> Any:
-
     # 0 ** 0 is a corner of the domain; its derivative in y counts as 0.
     both_zero = LogicalAnd.apply(Equal.apply(x, 0), Equal.apply(y, 0))
-    return chain(g, ZeroMultiply.apply(output, Log.apply(Where.apply(both_zero, 1, x))))
+    base = in_precision(x, g.dtype)
+    return chain(g, ZeroMultiply.apply(output, Log.apply(Where.apply(both_zero, 1, base))))
 
 
 @implements(np.power)

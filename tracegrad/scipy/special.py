@@ -13,12 +13,13 @@ from typing import Any
 import numpy as np
 import scipy.special as _scipy
 
+from tracegrad.autograd.node import type_of
 from tracegrad.errors import ArgumentError, UnsupportedError
 from tracegrad.numpy_protocols import implements
 from tracegrad.ops import gamma as _gamma
 from tracegrad.ops import special as _special
-from tracegrad.ops.arithmetic import absolute, add, divide, multiply, negative, sign, subtract
-from tracegrad.ops.base import normalize_axes
+from tracegrad.ops.arithmetic import absolute, add, divide, in_precision, multiply, negative, sign, subtract
+from tracegrad.ops.base import normalize_axes, result_dtype
 from tracegrad.ops.casting import astype
 from tracegrad.ops.comparison import (
     equal,
@@ -146,10 +147,17 @@ if hasattr(_scipy, "softplus") and isinstance(_scipy.softplus, np.ufunc):
 # ---- x log x and its kin ------------------------------------------------------------------------------------------
 
 
+def _promoted(ufunc: np.ufunc, x: Any, y: Any) -> tuple[Any, Any]:
+    """Both operands in the dtype of the ufunc's result: SciPy computes in it from the start."""
+    dtype = result_dtype(ufunc, (type_of(x), type_of(y)))
+    return in_precision(x, dtype), in_precision(y, dtype)
+
+
 @implements(_scipy.xlogy)
 @_quietly
 def xlogy(x: Any, y: Any) -> Any:
     """x log(y), and 0 where x is 0 unless y is NaN; the derivative with respect to x is log(y) there too."""
+    x, y = _promoted(_scipy.xlogy, x, y)
     return replaced(logical_and(equal(x, 0), logical_not(isnan(y))), 0.0, multiply(x, log(y)))
 
 
@@ -157,6 +165,7 @@ def xlogy(x: Any, y: Any) -> Any:
 @_quietly
 def xlog1py(x: Any, y: Any) -> Any:
     """x log1p(y), and 0 where x is 0 unless y is NaN."""
+    x, y = _promoted(_scipy.xlog1py, x, y)
     return replaced(logical_and(equal(x, 0), logical_not(isnan(y))), 0.0, multiply(x, log1p(y)))
 
 
@@ -178,6 +187,7 @@ def _entropy_of(x: Any, y: Any, inside: Any, at_zero: Any) -> Any:
 @_quietly
 def rel_entr(x: Any, y: Any) -> Any:
     """x log(x / y) for positive x and y; 0 for x = 0 and y ≥ 0; else inf."""
+    x, y = _promoted(_scipy.rel_entr, x, y)
     ratio = divide(x, y)
     near = logical_and(greater(ratio, 0.5), less(ratio, 2))
     # Three ways to log(x / y): accurate near 1, in the range of the quotient, and where that over- or underflows.
@@ -191,6 +201,7 @@ def rel_entr(x: Any, y: Any) -> Any:
 @_quietly
 def kl_div(x: Any, y: Any) -> Any:
     """x log(x / y) - x + y for positive x and y; y for x = 0 and y ≥ 0; else inf."""
+    x, y = _promoted(_scipy.kl_div, x, y)
     return _entropy_of(x, y, add(subtract(xlogy(x, divide(x, y)), x), y), y)
 
 
