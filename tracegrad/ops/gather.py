@@ -49,6 +49,26 @@ class Gather(Operation):
         return (ScatterAdd.apply(g, *indices, shape=ctx.types[0].shape), *(None for _ in indices))
 
 
+class CombineAt(Operation):
+    """A vector of integers or bools after `np.add.at(x, places, value)` of floats, or np.subtract.at.
+
+    NumPy casts each sum to the vector's dtype before it adds the next value, which a loop in one dtype cannot say.
+    """
+
+    name = "combine_at"
+    differentiable = False
+
+    @staticmethod
+    def forward(x: np.ndarray, places: np.ndarray, value: np.ndarray, *, subtract: bool) -> np.ndarray:
+        out = np.array(x)
+        (np.subtract if subtract else np.add).at(out, places, value)
+        return out
+
+    @staticmethod
+    def infer(x: Type, places: Type, value: Type, *, subtract: bool) -> Type:
+        return x.with_shape(x.shape)
+
+
 class ScatterAdd(Operation):
     """The transpose of Gather: zeros of `shape`, to which the operand's elements are added at the positions."""
 

@@ -9,10 +9,10 @@ import numpy as np
 
 from tracegrad.ir.dims import DimLike, product
 from tracegrad.ops.casting import astype
-from tracegrad.ops.gather import Gather, ScatterAdd, WriteSource
+from tracegrad.ops.gather import CombineAt, Gather, ScatterAdd, WriteSource
 from tracegrad.ops.index_plan import IndexPlan, plan_index
-from tracegrad.ops.indexing import index_arrays, orders, region_of
-from tracegrad.ops.operands import lifted, operand
+from tracegrad.ops.indexing import getitem, index_arrays, orders, region_of
+from tracegrad.ops.operands import lifted, operand, positions
 from tracegrad.ops.select import where
 from tracegrad.ops.shape import (
     Reshape,
@@ -79,6 +79,14 @@ def index_add(x: Any, index: Any, value: Any) -> Any:
     if _writable(plan, arrays) and x.dtype.kind != "b":
         return _write(x, plan, arrays, value, True)
     return _replace(x, plan, arrays, _add_rows, value)
+
+
+def combine_at(x: Any, index: Any, value: Any, *, subtract: bool) -> Any:
+    """A copy of x after `np.add.at(x, index, value)`, or np.subtract.at, of values whose dtype x cannot hold."""
+    size = product(x.shape)
+    places = getitem(reshape(lifted(positions(size)), x.shape), index)
+    value = ravel(_broadcast_value(operand(value), places.shape))
+    return reshape(CombineAt.apply(reshape(x, (size,)), ravel(places), value, subtract=subtract), x.shape)
 
 
 def _writable(plan: IndexPlan, arrays: Sequence[Any]) -> bool:

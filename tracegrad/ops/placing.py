@@ -6,7 +6,8 @@ from typing import Any
 
 import numpy as np
 
-from tracegrad.errors import ShapeError, UnsupportedError
+from tracegrad.autograd.node import type_of
+from tracegrad.errors import DTypeError, ShapeError, UnsupportedError
 from tracegrad.ir.dims import product
 from tracegrad.numpy_protocols import implements
 from tracegrad.ops.base import shape_text
@@ -27,20 +28,38 @@ def copy(a: Any, order: str = "K", subok: bool = False) -> Any:
 
 @implements(np.copyto)
 def copyto(dst: Any, src: Any, casting: str = "same_kind", where: Any = True) -> None:
-    """Writes `src`, which broadcasts, into the Tensor `dst`, where the mask holds."""
-    _write(dst, src, where)
+    """Writes `src`, which broadcasts, into the Tensor `dst`, where the mask holds. Raises DTypeError where it does not fit."""
+    _check_cast("np.copyto", src, dst, casting)
+    _write(dst, src, where, casting)
 
 
 @implements(np.putmask)
 def putmask(a: Any, mask: Any, values: Any) -> None:
     """Writes into the Tensor `a`, where the mask holds, the values at the same places; fewer values repeat."""
+    if isinstance(values, (Tensor, np.ndarray)) and not type_of(values).weak:
+        _check_cast("np.putmask", values, a, "safe")
     v = operand(values)
-    _write(a, v if v.ndim == 0 or v.shape == a.shape else resize(v, a.shape), mask)
+    _write(a, v if v.ndim == 0 or v.shape == a.shape else resize(v, a.shape), mask, "unsafe")
 
 
-def _write(target: Any, values: Any, mask: Any) -> None:
+def _check_cast(what: str, values: Any, target: Any, casting: str) -> None:
+    """Raise DTypeError unless NumPy casts the values to the target's dtype: Python numbers have none of their own."""
+    type = type_of(values)
+    source: Any = np.zeros((), type.dtype)
+    if type.weak:
+        source = source.item() if isinstance(values, Tensor) else values
+    try:
+        np.copyto(np.empty((), target.dtype), source, casting)  # type: ignore[arg-type]
+    except TypeError as error:
+        raise DTypeError(
+            f"{what} of {type.dtype} into an array of {target.dtype}, with casting={casting!r}",
+            fix=f"convert the values with .astype({str(target.dtype)!r})",
+        ) from error
+
+
+def _write(target: Any, values: Any, mask: Any, casting: str) -> None:
     if not isinstance(target, Tensor):
-        np.copyto(target, values.numpy() if isinstance(values, Tensor) else values, where=np.asarray(mask))
+        np.copyto(target, values.numpy() if isinstance(values, Tensor) else values, casting, np.asarray(mask))  # type: ignore[arg-type]
         return
     target[...] = values if mask is True else where(mask, values, target)
 

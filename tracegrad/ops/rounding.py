@@ -126,14 +126,19 @@ def modf(x: Any) -> tuple[Any, Any]:
 
 @implements(np.nan_to_num)
 def nan_to_num(x: Any, copy: bool = True, nan: Any = 0.0, posinf: Any = None, neginf: Any = None) -> Any:
-    """NaN and infinities replaced by numbers; nothing flows back through what was replaced."""
-    from tracegrad.ops.casting import imag, real
+    """NaN and infinities replaced by numbers, in `x` itself without `copy`; nothing flows back through them."""
+    from tracegrad.ops.reduction import finish
 
     if x.dtype.kind not in "fc":
         return x
+    return finish(_numbers_for(x, nan, posinf, neginf), None if copy else x)
+
+
+def _numbers_for(x: Any, nan: Any, posinf: Any, neginf: Any) -> Any:
+    from tracegrad.ops.casting import imag, real
+
     if x.dtype.kind == "c":
-        parts = (nan_to_num(part, nan=nan, posinf=posinf, neginf=neginf) for part in (real(x), imag(x)))
-        first, second = parts
+        first, second = (_numbers_for(part, nan, posinf, neginf) for part in (real(x), imag(x)))
         return first + second * 1j
     limits = np.finfo(x.dtype)
     large = float(limits.max) if posinf is None else posinf

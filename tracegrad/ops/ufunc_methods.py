@@ -7,9 +7,12 @@ from typing import Any
 
 import numpy as np
 
+from tracegrad.autograd.node import type_of
 from tracegrad.errors import LeavesTraceError
 from tracegrad.numpy_protocols import ufunc_methods, ufuncs
 from tracegrad.ops import reduction
+from tracegrad.ops.base import result_dtype
+from tracegrad.ops.casting import astype
 from tracegrad.ops.operands import operand
 from tracegrad.ops.shape import reshape
 from tracegrad.tensor import Tensor
@@ -55,20 +58,29 @@ def _accumulate(name: str) -> Callable[..., Any]:
     return accumulate
 
 
-def _at(sign: int) -> Callable[..., Any]:
+def _at(ufunc: np.ufunc) -> Callable[..., Any]:
     def at(a: Any, indices: Any, b: Any) -> None:
-        """Add at indices, all contributions of repeated ones."""
-        from tracegrad.ops.index_writes import index_add
-
+        """Add (or subtract) at indices, all contributions of repeated ones."""
         if not isinstance(a, Tensor):
             raise LeavesTraceError(
                 "ufunc.at would write Tensors into a plain ndarray, so their gradient would be lost",
                 fix="make the target a Tensor, for example with np.zeros_like(x)",
             )
         index = tuple(indices) if isinstance(indices, list) and any(isinstance(i, slice) for i in indices) else indices
-        a[...] = index_add(a, index, b if sign > 0 else -b)
+        a[...] = _combined(ufunc, a, index, operand(b))
 
     return at
+
+
+def _combined(ufunc: np.ufunc, a: Tensor, index: Any, b: Any) -> Any:
+    """What `ufunc.at` leaves in `a`: NumPy computes in the dtype of `a + b` and casts to that of `a`, unsafely."""
+    from tracegrad.ops.index_writes import combine_at, index_add
+
+    common, own = result_dtype(ufunc, (a.type, type_of(b))), a.dtype
+    if common != own and own.kind in "biu" and not (common.kind in "iu" and own.kind in "iu"):
+        return combine_at(a, index, b, subtract=ufunc is np.subtract)
+    b = astype(b, a.dtype)
+    return index_add(a, index, b if ufunc is np.add else -b)
 
 
 def register() -> None:
@@ -80,8 +92,8 @@ def register() -> None:
             ufunc_methods[ufunc, "outer"] = _outer(function)
     ufunc_methods[np.add, "accumulate"] = _accumulate("cumsum")
     ufunc_methods[np.multiply, "accumulate"] = _accumulate("cumprod")
-    ufunc_methods[np.add, "at"] = _at(1)
-    ufunc_methods[np.subtract, "at"] = _at(-1)
+    ufunc_methods[np.add, "at"] = _at(np.add)
+    ufunc_methods[np.subtract, "at"] = _at(np.subtract)
 
 
 register()

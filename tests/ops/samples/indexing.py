@@ -56,6 +56,15 @@ def _nonzeros() -> list[Sample]:
     return [Sample((m,), {"count": int(np.count_nonzero(m))}) for m in masks]
 
 
+def _combinations() -> list[Sample]:
+    x, places, floats = np.array([5, 0, -3]), np.array([0, 0, 1, -1]), np.array([-0.7, 0.7, 1.6, 2.5])
+    return [
+        Sample((x, places, floats), {"subtract": False}), Sample((x, places, floats), {"subtract": True}),
+        Sample((x > 0, places, np.array([1, -1, 0, 2])), {"subtract": False}),
+        Sample((x[:0], places[:0], floats[:0]), {"subtract": False}),
+    ]  # fmt: skip
+
+
 def _write_sources() -> list[Sample]:
     return [Sample(_indices(places), {"shape": shape[: len(places)]}) for shape, places in PLACES]
 
@@ -109,6 +118,7 @@ SAMPLES: dict[str, Callable[[], list[Sample]]] = {
     "gather": _gathers,
     "scatter_add": _scatters,
     "nonzero": _nonzeros,
+    "combine_at": _combinations,
     "write_source": _write_sources,
     "replaced": _replacements,
     "write": _writes,
