@@ -11,6 +11,8 @@ from tracegrad.emit import compile_program
 from tracegrad.errors import TracegradError
 from tracegrad.ir.dims import symbol
 from tracegrad.ir.index import variable
+from tracegrad.ops.cumulative import LinearRecurrence
+from tracegrad.schedule.evaluate import evaluate
 from tracegrad.schedule.loops import Buffer, Call, Store
 
 N, M, K = symbol("n"), symbol("m"), symbol("k")
@@ -127,6 +129,36 @@ def test_symbolic_cumulative_propagates_nan(rng):
     x = rng.normal(size=(50, 3))
     x[20, 1] = np.nan
     np.testing.assert_array_equal(run(x)[0], np.maximum.accumulate(x))
+
+
+# ---- recurrence
+
+
+@pytest.mark.parametrize("dtype", ["f8", "f4", "i4"])
+@pytest.mark.parametrize("shape, axis", [((7,), 0), ((5, 6), 0), ((5, 6), 1), ((3, 4, 5), 1), ((0, 3), 0), ((4, 0), 1)])
+@pytest.mark.parametrize("reverse", [False, True])
+def test_recurrence_has_the_bits_of_the_interpreter(dtype, shape, axis, reverse, rng):
+    a, b = ((rng.normal(size=shape) * 4).astype(dtype) for _ in range(2))
+    b[rng.random(shape) < 0.2] = 0
+    call = Call("recurrence", ("a", "b"), ("y",), {"axis": axis, "reverse": reverse})
+    p = program({"a": (dtype, *shape), "b": (dtype, *shape)}, {"y": (dtype, *shape)}, call)
+    expected = LinearRecurrence.forward(a, b, axis=axis, reverse=reverse)
+    np.testing.assert_array_equal(compile_program(p)(a, b)[0], expected)
+    np.testing.assert_array_equal(evaluate(p, (a, b))[0], expected)
+
+
+def test_recurrence_of_one_buffer_with_itself(rng):
+    x = rng.normal(size=9)
+    call = Call("recurrence", ("x", "x"), ("y",), {"axis": 0, "reverse": False})
+    run = compile_program(program({"x": (F8, 9)}, {"y": (F8, 9)}, call))
+    np.testing.assert_array_equal(run(x)[0], LinearRecurrence.forward(x, x, axis=0, reverse=False))
+
+
+def test_recurrence_stops_at_zeros_and_hands_nan_on():
+    a, b = np.array([0.0, np.inf, 2.0, np.nan, 2.0]), np.array([0.0, 0.0, 1.0, 0.0, 1.0])
+    call = Call("recurrence", ("a", "b"), ("y",), {"axis": 0, "reverse": False})
+    run = compile_program(program({"a": (F8, N), "b": (F8, N)}, {"y": (F8, N)}, call, sizes={"n": (0, 0)}))
+    np.testing.assert_array_equal(run(a, b)[0], [0, 0, 1, np.nan, np.nan])
 
 
 # ---- host calls

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 import numpy as np
 import pytest
 
+import tracegrad as tg
 from tests.ops.derivatives import gradients
 from tests.ops.functions import assert_same, check_function
 from tests.ops.samples import values
 from tracegrad.errors import ArgumentError, ShapeError
-from tracegrad.ops.cumulative import cummax, cummin
+from tracegrad.ops.cumulative import LinearRecurrence, cummax, cummin
 from tracegrad.tensor import Tensor
 
 V, M, T = values((4,)), values((3, 4)), values((2, 3, 2))
@@ -78,6 +80,45 @@ def test_integers_and_bools():
 def test_cumprod_with_zeros(x: list[float], expected: list[float]):
     (g,) = gradients(np.cumprod, [np.array(x, float)])
     np.testing.assert_array_equal(g, expected)
+
+
+def powers_of_running_products(x: Any, axis: int) -> Any:
+    return np.sum(np.cumprod(x, axis) ** 3)
+
+
+@pytest.mark.parametrize("axis", [0, 1, -1])
+@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+def test_derivatives_of_cumprod_are_native(axis: int, dtype: Any):
+    x = values((4, 5, 3)).astype(dtype)
+    x[1, 2], x[3, 2, 1], x[0, 0, 0] = 0, 0, 0
+    cubes = partial(powers_of_running_products, axis=axis)
+    gradient, product = tg.grad(cubes), tg.grad(lambda x: np.sum(gradient(x) * np.cos(x)))
+    for function in (gradient, product):
+        assert function(x).dtype == dtype
+        assert "host" not in function.show("schedule")
+    wide = x.astype(np.float64)
+    assert_close_to_differences(gradient(wide), cubes, wide)
+    assert_close_to_differences(product(wide), lambda x: np.sum(gradient(x) * np.cos(x)), wide)
+
+
+def assert_close_to_differences(found: Any, function: Any, x: Any) -> None:
+    for place in np.ndindex(x.shape):
+        step = np.zeros_like(x)
+        step[place] = 1e-5
+        expected = (function(x + step) - function(x - step)) / 2e-5
+        np.testing.assert_allclose(found[place], expected, rtol=1e-5, atol=1e-5)
+
+
+def test_gradients_of_cumprod_of_all_sizes():
+    gradient = tg.grad(partial(powers_of_running_products, axis=0))
+    for n in (5, 7, 11, 2000):
+        x = 1 + values((n, 3)) / n
+        x[n // 2] = 0
+        found, y = gradient(x), np.cumprod(x, 0)
+        before = np.concatenate([np.ones((1, 3)), y[:-1]])
+        after = LinearRecurrence.forward(np.roll(x, -1, 0), 3 * y**2, axis=0, reverse=True)
+        np.testing.assert_allclose(found, before * after, rtol=1e-12, atol=1e-300)
+    assert "host" not in gradient.show("schedule")
 
 
 def test_running_extremes_give_the_first_of_equals_the_gradient():

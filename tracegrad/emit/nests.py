@@ -92,6 +92,8 @@ def _emitter(frame: Frame, call: Call) -> Callable[[Frame, Call], None]:
         from tracegrad.emit.blas import emit_matmul as emit
     elif call.kernel == "cumulative":
         from tracegrad.emit.cumulative import emit_cumulative as emit
+    elif call.kernel == "recurrence":
+        from tracegrad.emit.cumulative import emit_recurrence as emit
     else:
         from tracegrad.emit.host import emit_host as emit
     return emit

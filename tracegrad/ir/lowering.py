@@ -101,7 +101,8 @@ class Constant:
 
 @record
 class Library:
-    """A kernel of the emitter, called on whole buffers: `matmul` (BLAS) or `cumulative` (attr `combine`, `axis`)."""
+    """A kernel of the emitter, called on whole buffers of one dtype: `matmul` (BLAS), `cumulative` (attrs `combine`,
+    `axis`, `reverse`) or `recurrence` (attrs `axis`, `reverse`)."""
 
     kernel: str
 

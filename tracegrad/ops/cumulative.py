@@ -116,6 +116,7 @@ class LinearRecurrence(Operation):
     """
 
     name = "linear_recurrence"
+    lower = Library("recurrence")
     saves = ("0y", "0")
 
     @staticmethod

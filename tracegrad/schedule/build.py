@@ -159,6 +159,8 @@ class Builder:
             inputs = tuple(self.in_dtype(v, node.output.type.dtype) for v in inputs)
         else:
             inputs, attrs = node.inputs, dict(node.attrs)
+            if kernel == "recurrence":
+                inputs = tuple(self.in_dtype(v, node.output.type.dtype) for v in inputs)
         inputs = tuple(self.materialised(v) for v in inputs)
         self.add_call(CallStatement(kernel, inputs, node.outputs, node, attrs))
 

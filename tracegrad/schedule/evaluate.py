@@ -70,6 +70,15 @@ def _matrices(kernel: str, inputs: Sequence[np.ndarray], attrs: Mapping[str, Any
     return getattr(np.linalg, kernel)(*inputs)
 
 
+def _recurrence(inputs: Sequence[np.ndarray], axis: int, reverse: bool) -> np.ndarray:
+    a, b = inputs
+    out = b.copy()
+    factors, rows = (np.moveaxis(np.flip(x, axis) if reverse else x, axis, 0) for x in (a, out))
+    for i in range(1, len(rows)):
+        rows[i, ...] += np.where(rows[i - 1] == 0, 0, factors[i] * rows[i - 1])
+    return out
+
+
 def evaluate(
     program: LoopProgram, args: Sequence[Any], functions: Mapping[str, Callable[..., Any]] | None = None
 ) -> tuple[np.ndarray, ...]:
@@ -166,6 +175,8 @@ class _Machine:
                 results = (np.flip(ufunc.accumulate(np.flip(x, axis), axis=axis), axis),)
             else:
                 results = (ufunc.accumulate(x, axis=axis),)
+        elif s.kernel == "recurrence":
+            results = (_recurrence(inputs, s.attrs["axis"], s.attrs["reverse"]),)
         elif (region := region_of(s)) is not None:
             results = self.region(region, inputs)
         elif s.kernel in MATRICES:

@@ -198,8 +198,9 @@ def for_lapack(rows: DimLike) -> bool:
 
 @record
 class Call:
-    """A library kernel on whole buffers: `matmul`, `cumulative`, `host` (attrs hold the node to run in Python), one of
-    MATRICES on square matrices along the last two axes, or a loop or branch with programs of its own (see `Region`)."""
+    """A library kernel on whole buffers: `matmul`, `cumulative`, `recurrence`, `host` (attrs hold the node to run in
+    Python), one of MATRICES on square matrices along the last two axes, or a loop or branch with programs of its own
+    (see `Region`)."""
 
     kernel: str
     inputs: tuple[str, ...]

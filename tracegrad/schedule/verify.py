@@ -14,8 +14,8 @@
  8. Parallel loops are outermost. What they accumulate in is declared or filled before them and named in `reduced`;
     every other buffer they write, local ones aside, is written and read at an index that is the iteration's own.
  9. Loops of kind "unroll" have a constant extent of at most 8.
-10. Calls name buffers that are not local, and kernels that exist; `matmul` and `cumulative` work in one dtype. The
-    programs of a loop or branch are programs for which all this holds too.
+10. Calls name buffers that are not local, and kernels that exist; `matmul`, `cumulative` and `recurrence` work in one
+    dtype. The programs of a loop or branch are programs for which all this holds too.
 """
 
 from __future__ import annotations
@@ -54,7 +54,8 @@ from tracegrad.schedule.parallel import parallel_faults
 from tracegrad.schedule.printer import print_lines, print_program
 from tracegrad.schedule.ranges import Ranges, range_fault
 
-KERNELS = ("matmul", "cumulative", "host", *MATRICES, *REGIONS)
+ONE_DTYPE = ("matmul", "cumulative", "recurrence")
+KERNELS = (*ONE_DTYPE, "host", *MATRICES, *REGIONS)
 Fault = tuple[Stmt | None, str]
 
 
@@ -194,7 +195,7 @@ class _Verifier:
                     yield from self.write(name, scope)
                 yield from (f"{n} is local" for n in (*inputs, *outputs) if n in self.buffers and self.is_local(n))
                 dtypes = {self.buffers[n].dtype for n in (*inputs, *outputs) if n in self.buffers}
-                if kernel in ("matmul", "cumulative") and len(dtypes) > 1:
+                if kernel in ONE_DTYPE and len(dtypes) > 1:
                     yield f"{kernel} gets buffers of dtypes {', '.join(sorted(map(str, dtypes)))}"
 
     def is_local(self, name: str) -> bool:
