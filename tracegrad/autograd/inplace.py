@@ -324,7 +324,7 @@ def setitem(x: Tensor, index: Any, value: Any) -> None:
     check_inplace(x)
     tangents = tangents_before(x, value) if state.dual is not None else None
     index = plain_index(index)
-    array = value._array if isinstance(value, Tensor) else np.asarray(value)
+    array = value._array if isinstance(value, Tensor) else np.asarray(_fitting(value, x))
     tracked = isinstance(value, Tensor) and value.requires_grad
     record = state.grad_enabled and (x.requires_grad or tracked) and x.dtype.kind in "fc"
     node = None
@@ -342,6 +342,12 @@ def setitem(x: Tensor, index: Any, value: Any) -> None:
         rebase_history(x, node, 0)
     if tangents is not None:
         write_tangents(x, tangents, index)
+
+
+def _fitting(value: Any, x: Tensor) -> Any:
+    from tracegrad.ops.casting import fitting
+
+    return fitting(value, x.dtype)
 
 
 class IndexedWrite:

@@ -17,10 +17,15 @@ from tracegrad.records import record
 
 
 def default_compute_dtype(inputs: tuple[Type, ...], output: Type) -> np.dtype:
-    """The dtype operands are cast to: the result's, or for predicates the operands' common one."""
+    """The dtype operands are cast to: the result's, or for predicates the operands' common one.
+
+    A Python integer beside integers may be one that their dtype does not hold: such predicates compute in 64 bits.
+    """
     if output.dtype.kind != "b" or all(t.dtype.kind == "b" for t in inputs):
         return output.dtype
     strong = [t.dtype for t in inputs if not t.weak]
+    if strong and all(t.dtype.kind in "iu" for t in inputs) and any(t.weak for t in inputs):
+        strong.append(np.dtype(np.int64) if np.uint64 not in strong else np.dtype(np.uint64))
     weak = [t.dtype.type(0).item() for t in inputs if t.weak]
     return np.result_type(*strong, *weak)
 

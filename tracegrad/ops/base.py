@@ -15,7 +15,7 @@ from tracegrad.function import Operation, recorded_or_general
 from tracegrad.ir.dims import DimLike
 from tracegrad.ir.types import Type
 
-_WEAK = {"b": bool, "i": int, "f": float, "c": complex}
+_WEAK = {"b": bool, "i": int, "u": int, "f": float, "c": complex}
 
 
 def broadcast_shapes(*shapes: tuple[DimLike, ...]) -> tuple[DimLike, ...]:

@@ -58,6 +58,13 @@ def astype(x: Any, dtype: Any) -> Any:
     return x if x.dtype == dtype else Cast.apply(x, dtype=dtype)
 
 
+def fitting(x: Any, dtype: np.dtype) -> Any:
+    """`x` itself; a Python integer that an integer dtype cannot hold raises NumPy's OverflowError."""
+    if type(x) is int and dtype.kind in "iu":
+        np.asarray(x, dtype)
+    return x
+
+
 class _Part(Operation):
     saves = ("",)
 

@@ -18,37 +18,41 @@ class Predicate(ElementwiseOperation):
     differentiable = False
 
 
-class Equal(Predicate):
+class Comparison(Predicate):
+    """A relation of two numbers; exact between integers, whatever their dtypes."""
+
+
+class Equal(Comparison):
     name = "equal"
     ufunc = np.equal
     lower = Elementwise("equal")
 
 
-class NotEqual(Predicate):
+class NotEqual(Comparison):
     name = "not_equal"
     ufunc = np.not_equal
     lower = Elementwise("not_equal")
 
 
-class Less(Predicate):
+class Less(Comparison):
     name = "less"
     ufunc = np.less
     lower = Elementwise("less")
 
 
-class LessEqual(Predicate):
+class LessEqual(Comparison):
     name = "less_equal"
     ufunc = np.less_equal
     lower = Elementwise("less_equal")
 
 
-class Greater(Predicate):
+class Greater(Comparison):
     name = "greater"
     ufunc = np.greater
     lower = Elementwise("greater")
 
 
-class GreaterEqual(Predicate):
+class GreaterEqual(Comparison):
     name = "greater_equal"
     ufunc = np.greater_equal
     lower = Elementwise("greater_equal")

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from tracegrad.ir.dims import DimLike, product
-from tracegrad.ops.casting import astype
+from tracegrad.ops.casting import astype, fitting
 from tracegrad.ops.gather import CombineAt, Gather, ScatterAdd, WriteSource
 from tracegrad.ops.index_plan import IndexPlan, plan_index
 from tracegrad.ops.indexing import getitem, index_arrays, orders, region_of
@@ -45,7 +45,7 @@ def index_update(x: Any, index: Any, value: Any) -> Any:
     Of several writes to one element the last one wins, and it alone gets the gradient.
     """
     x = operand(x)
-    value = astype(operand(value), x.dtype)
+    value = astype(operand(fitting(value, x.dtype)), x.dtype)
     region = region_of(x.shape, index)
     if region is not None:
         start, size, step, kept = region

@@ -17,7 +17,7 @@ from tracegrad.ir.types import Type
 from tracegrad.numpy_protocols import implements
 from tracegrad.ops.arithmetic import Div, chain
 from tracegrad.ops.base import normalize_axes
-from tracegrad.ops.casting import astype, number_dtype
+from tracegrad.ops.casting import astype, fitting, number_dtype
 from tracegrad.ops.comparison import Equal
 from tracegrad.ops.operands import operand
 from tracegrad.ops.select import Where, as_condition
@@ -239,7 +239,7 @@ def _accumulate(op: type[_Accumulation], x: Any, axis: Any, dtype: Any, keepdims
         x = _masked(x, where, neutral)
     result = op.apply(x, axis=normalize_axes(axis, x.ndim), keepdims=keep(keepdims), dtype=dtype)
     if given(initial) and initial is not None:
-        result = join(result, astype(operand(initial), dtype))
+        result = join(result, astype(operand(fitting(initial, dtype)), dtype))
     return result
 
 
@@ -269,7 +269,7 @@ def _extreme(op: type[_Extreme], join: str, x: Any, axis: Any, keepdims: Any, in
     axes = normalize_axes(axis, x.ndim)
     start = given(initial) and initial is not None
     if start:
-        initial = astype(operand(initial), x.dtype)
+        initial = astype(operand(fitting(initial, x.dtype)), x.dtype)
     if given(where) and where is not True:
         if not start:
             raise ShapeError(f"{op.name} with where= has no identity of its own", fix="give initial= as well")

@@ -14,6 +14,7 @@ from tracegrad.ir.types import Type
 from tracegrad.numpy_protocols import implements
 from tracegrad.ops.arithmetic import Mul
 from tracegrad.ops.base import ElementwiseOperation, broadcast_shapes, promotion_key
+from tracegrad.ops.casting import fitting
 from tracegrad.ops.comparison import Equal, Greater, IsNan, Less, LogicalOr, NotEqual
 
 
@@ -193,7 +194,12 @@ def clip(a: Any, a_min: Any = None, a_max: Any = None, *, min: Any = None, max: 
 
     low = a_min if a_min is not None else min
     high = a_max if a_max is not None else max
-    given = tuple(bound for bound in (low, high) if bound is not None)
+    dtype = type_of(a).dtype
+    if dtype.kind in "iu":
+        limits = np.iinfo(dtype)
+        low = None if type(low) is int and low <= limits.min else low
+        high = None if type(high) is int and high >= limits.max else high
+    given = tuple(fitting(bound, dtype) for bound in (low, high) if bound is not None)
     if not given:
         return +a
     if len(given) == 1 and common_dtype(tuple(map(type_of, (a, *given)))).kind in "iub":

@@ -191,7 +191,7 @@ class Memory:
 
     def replace(self, x: Tensor, value: Any, what: str, node_class: type[BackwardNode]) -> Tensor:
         """Overwrite all of `x`; the gradient flows to `value` alone."""
-        from tracegrad.ops.casting import astype
+        from tracegrad.ops.casting import astype, fitting
         from tracegrad.ops.operands import lifted
         from tracegrad.ops.shape import broadcast_to
 
@@ -202,7 +202,7 @@ class Memory:
             s not in (1, d) for s, d in zip(reversed(shape), reversed(x.shape), strict=False)
         ):
             raise ShapeError(f"{what}: a value of shape {tuple(shape)} cannot be broadcast to {tuple(x.shape)}")
-        result = broadcast_to(astype(lifted(value), x.dtype), x.shape)
+        result = broadcast_to(astype(lifted(fitting(value, x.dtype)), x.dtype), x.shape)
         if state.grad_enabled and before.requires_grad and not result.requires_grad:
             node = node_class(before, None)  # type: ignore[call-arg]
             result = Tensor._traced(self.trace, self.trace.lift(result))

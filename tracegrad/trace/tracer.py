@@ -33,6 +33,7 @@ from tracegrad.trace.contents import Contents, overwritten_in_part
 from tracegrad.trace.frequent import MOST_PLANS, Frequent, met
 from tracegrad.trace.leaf_gradients import Live
 from tracegrad.trace.memory import Memory, refresh_view
+from tracegrad.trace.numbers import check_range, known_comparison, of_numpy, python_number
 
 _new = tuple.__new__  # of Nodes, without their own
 _traced = Tensor._traced
@@ -102,7 +103,7 @@ class Trace(Frequent):
         kind = type(value)
         if kind in _PYTHON_NUMBERS:
             key = kind, repr(value) if kind is complex else value or repr(value)  # by bits: 0.0 and -0.0 are two
-            return self._constants.get(key) or self._constant(np.asarray(value), key, weak=True)
+            return self._constants.get(key) or self._constant(python_number(value), key, weak=True)
         if isinstance(value, np.ndarray) and value.ndim:
             return self._capture(value)
         if isinstance(value, (Size, Count)):
@@ -221,6 +222,7 @@ class Trace(Frequent):
         inputs: list[Var] = []
         key: list[Any] = [op, id(location)]
         tracked = False  # whether an operand has a history in this trace
+        large = False  # whether an operand is a Python integer that some dtype does not hold
         for position, arg in enumerate(args):
             if isinstance(arg, Tensor):
                 if arg._array is not None or arg._trace is not self:
@@ -235,11 +237,18 @@ class Trace(Frequent):
                     tracked = tracked or arg.requires_grad
                 var = arg._var
             else:
+                if arg.__class__ is int and not 0 <= arg < 128:
+                    large = True
+                    if (known := known_comparison(op, args)) is not None:
+                        return known
+                    arg = of_numpy(op, arg, args)
                 var = self.lift(arg)
             inputs.append(var)
             key.append(id(var.type))
         inferred, attrs, kind = self._plan(op, key, inputs, attrs, location)
         single = inferred.__class__ is Type
+        if large and single:
+            check_range(op, args, inferred)
         if single:
             outputs: tuple[Tensor, ...] = (self._put(op, tuple(inputs), inferred, attrs, location, kind),)
         else:
