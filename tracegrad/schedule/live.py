@@ -11,6 +11,8 @@ from tracegrad.schedule.statements import CallStatement, Program, Statement
 _SCALAR_KINDS = "biuf"
 REGIONS = ("scan", "while", "cond", "sized")  # loops and branches: nodes whose bodies are programs of their own
 
+COMPARISONS = ("equal", "not_equal", "less", "less_equal", "greater", "greater_equal")
+
 
 def has_scalars(dtype: np.dtype) -> bool:
     """Whether compiled code computes with elements of this dtype; it hands the others to Python, array by array."""
@@ -23,7 +25,25 @@ def runs_in_python(node: Node) -> bool:
         return False
     if isinstance(node.op.lower, lowering.Matrices):
         return node.output.type.dtype not in (np.float32, np.float64)
-    return node.op.lower is None or not all(has_scalars(v.type.dtype) for v in (*node.inputs, *node.outputs))
+    if node.op.lower is None or not all(has_scalars(v.type.dtype) for v in (*node.inputs, *node.outputs)):
+        return True
+    return _may_refuse(node) or _has_no_common_integers(node)
+
+
+def _may_refuse(node: Node) -> bool:
+    """Whether it is a power of integers whose exponents may be negative, where NumPy raises an error."""
+    if node.name != "power" or node.output.type.dtype.kind not in "iu":
+        return False
+    exponent = node.inputs[1].type
+    return exponent.dtype.kind == "i" and not exponent.weak  # Python integers were looked at while recording
+
+
+def _has_no_common_integers(node: Node) -> bool:
+    """Whether it compares uint64 with signed integers, which no dtype of a loop holds both; NumPy is exact."""
+    if node.name not in COMPARISONS:
+        return False
+    types = [v.type for v in node.inputs]
+    return any(t.dtype == np.uint64 for t in types) and any(t.dtype.kind == "i" and not t.weak for t in types)
 
 
 def live_nodes(graph: Graph) -> set[Node]:

@@ -175,6 +175,16 @@ def small_powers(r: Rewriter, node: Node) -> Var | None:
     return r.emit("square", x) if exponent == 2 else x if exponent == 1 else None
 
 
+@row("power", equation="x ** c = x ** the Python integer c, for an integer c >= 0 that is the same everywhere")
+def known_integer_power(r: Rewriter, node: Node) -> Var | None:
+    """An exponent that loops know cannot be negative."""
+    x, y = node.inputs
+    exponent = r.number(y)
+    if y.type.weak or not isinstance(exponent, int) or exponent < 0 or y.type.dtype.kind not in "iu":
+        return None
+    return r.emit("power", x, r.like(y, exponent)) if x.type.dtype.kind in "iu" and not x.type.weak else None
+
+
 @row("square", "absolute", equation="square(-x) = square(x), square(|x|) = square(x), |-x| = |x|, ||x|| = |x|")
 def sign_does_not_matter(r: Rewriter, node: Node) -> Var | None:
     inner = r.node(node.inputs[0])
