@@ -43,7 +43,7 @@ def array_ufunc(self: Any, ufunc: np.ufunc, method: str, *inputs: Any, **kwargs:
         if not kwargs:
             result = function(*inputs)
             plain = type(result) is Tensor and (result._array is not None or not result._var.type.weak)
-            return result if plain else _strong(result)
+            return result if plain else strong(result)
         from tracegrad.ops.ufunc_arguments import call_with_arguments
 
         return call_with_arguments(ufunc, function, inputs, kwargs)
@@ -53,7 +53,7 @@ def array_ufunc(self: Any, ufunc: np.ufunc, method: str, *inputs: Any, **kwargs:
     return reduction(*inputs, **kwargs)
 
 
-def _strong(result: Any) -> Any:
+def strong(result: Any) -> Any:
     """A Python number that went through a ufunc is one of NumPy's: np.tanh(0.5) is a float64, 0.5 * 2 is not."""
     if isinstance(result, Tensor) and result._array is None and result._var.type.weak:
         from tracegrad.ops.casting import astype

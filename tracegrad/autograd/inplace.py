@@ -21,7 +21,7 @@ from tracegrad.autograd.node import BackwardNode, detached, edge_of
 from tracegrad.autograd.operation_node import OperationNode
 from tracegrad.autograd.overwritten import note_kept, rescue
 from tracegrad.autograd.views import immutable_number, move_retained, replayed
-from tracegrad.errors import ArgumentError, AutogradError, DTypeError, ShapeError
+from tracegrad.errors import ArgumentError, AutogradError, DTypeError, ShapeError, TracegradIndexError
 from tracegrad.state import state
 from tracegrad.tensor import Tensor
 
@@ -328,13 +328,15 @@ def setitem(x: Tensor, index: Any, value: Any) -> None:
     tracked = isinstance(value, Tensor) and value.requires_grad
     record = state.grad_enabled and (x.requires_grad or tracked) and x.dtype.kind in "fc"
     node = None
-    if record:
-        winners = _winners(x._array, index) if tracked else None
-        before = detached(value) if isinstance(value, Tensor) and not tracked else value
-        node = CopySlices(x, before, IndexRegion(index), winners)
-    rescue(x)
     try:
+        if record:
+            winners = _winners(x._array, index) if tracked else None
+            before = detached(value) if isinstance(value, Tensor) and not tracked else value
+            node = CopySlices(x, before, IndexRegion(index), winners)
+        rescue(x)
         x._array[index] = array
+    except IndexError as error:
+        raise TracegradIndexError(f"x[...] = v: {error}", fix=f"the shape of x is {tuple(x.shape)}") from error
     except ValueError as error:
         raise ShapeError(f"x[...] = v: {error}", fix="give a value that broadcasts to the shape of x[...]") from error
     bump(x)

@@ -109,4 +109,14 @@ def normalize_axes(axis: Any, ndim: int) -> tuple[int, ...]:
     return tuple(axes)
 
 
+def reduced_axes(axis: Any, ndim: int) -> tuple[int, ...]:
+    """As `normalize_axes`; NumPy's reductions also take axis 0 or -1 of a 0-d array, and reduce nothing then."""
+    return () if is_whole(axis, ndim) else normalize_axes(axis, ndim)
+
+
+def is_whole(axis: Any, ndim: int) -> bool:
+    """Whether the axis is one of those that many of NumPy's functions take 0-d arrays to have."""
+    return ndim == 0 and isinstance(axis, (int, np.integer)) and -1 <= axis <= 0
+
+
 Samples = Callable[[], list[Any]]

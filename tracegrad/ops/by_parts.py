@@ -19,6 +19,7 @@ from tracegrad.ops.gather import ScatterAdd
 from tracegrad.ops.indexing import getitem
 from tracegrad.ops.joining import stack
 from tracegrad.ops.operands import operand
+from tracegrad.ops.reduction import accumulation_dtype
 from tracegrad.ops.shape import moveaxis, reshape
 from tracegrad.ops.taking import take
 
@@ -63,7 +64,7 @@ def add_reduceat(array: Any, indices: Any, axis: int = 0, dtype: Any = None, out
     runs = [range(start, max(end, start + 1)) for start, end in zip(starts.tolist(), ends, strict=True)]
     places = np.array([i for run in runs for i in run], np.intp)
     run_of = np.repeat(np.arange(len(runs)), [len(run) for run in runs])
-    first = moveaxis(x if dtype is None else astype(x, dtype), axis, 0)
+    first = moveaxis(astype(x, accumulation_dtype(x.dtype) if dtype is None else dtype), axis, 0)
     return moveaxis(ScatterAdd.apply(take(first, places, 0), run_of, shape=(len(runs), *first.shape[1:])), 0, axis)
 
 

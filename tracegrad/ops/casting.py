@@ -119,7 +119,7 @@ def angle(z: Any, deg: bool = False) -> Any:
     """The argument of complex numbers, in (-π, π]; the derivative at 0 is 0."""
     from tracegrad.ops.trigonometric import arctan2, rad2deg
 
-    phase = arctan2(imag(z), real(z))
+    phase = arctan2(imag(z), real(z)) if z.dtype.kind == "c" else arctan2(0, z)
     return rad2deg(phase) if deg else phase
 
 

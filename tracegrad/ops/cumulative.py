@@ -13,7 +13,7 @@ from tracegrad.ir.lowering import Library
 from tracegrad.ir.types import Type
 from tracegrad.numpy_protocols import implements, ufunc_methods
 from tracegrad.ops.arithmetic import chain, conj, multiply
-from tracegrad.ops.base import normalize_axis, shape_text
+from tracegrad.ops.base import is_whole, normalize_axis, shape_text
 from tracegrad.ops.casting import astype, number_dtype
 from tracegrad.ops.comparison import greater, isnan, logical_and, logical_not, logical_or
 from tracegrad.ops.creation import dimension
@@ -147,12 +147,14 @@ class LinearRecurrence(Operation):
 
 
 def _cumulative(a: Any, axis: Any, dtype: Any, out: Any, combine: str) -> Any:
-    x = ravel(a) if axis is None else operand(a)
-    axis = 0 if axis is None else normalize_axis(axis, x.ndim)
+    x = operand(a)
+    if axis is None or (is_whole(axis, x.ndim) and combine in ("add", "multiply")):
+        x, axis = ravel(x), 0
+    axis = normalize_axis(axis, x.ndim)
     if combine in ("add", "multiply"):
         x = astype(x, accumulation_dtype(x.dtype) if dtype is None else number_dtype(dtype))
-    elif dtype is not None:
-        x = astype(x, number_dtype(dtype))
+    else:
+        x = astype(x, x.dtype if dtype is None else dtype)
     operation = {"add": CumulativeSum, "multiply": CumulativeProduct}.get(combine, CumulativeExtreme)
     return finish(operation.apply(x, combine=combine, axis=axis, reverse=False), out)
 

@@ -16,6 +16,7 @@ from tracegrad.numpy_protocols import implements
 from tracegrad.ops.arithmetic import conj, multiply
 from tracegrad.ops.base import broadcast_shapes, normalize_axis, shape_text
 from tracegrad.ops.operands import operand
+from tracegrad.ops.reduction import finish
 from tracegrad.ops.reduction import sum as tensor_sum
 from tracegrad.ops.shape import broadcast_to, expand_dims, moveaxis, ravel, reshape, squeeze, swapaxes, transpose
 
@@ -144,7 +145,8 @@ def vecdot(x1: Any, x2: Any, /, *, axis: int = -1) -> Any:
         a, b = moveaxis(a, axis, -1), moveaxis(b, axis, -1)
     if a.shape[-1] != b.shape[-1]:
         raise ShapeError(f"vecdot along axes of sizes {a.shape[-1]} and {b.shape[-1]}")
-    return tensor_sum(multiply(conj(a), b), axis=-1)
+    products = multiply(conj(a), b)
+    return tensor_sum(products, axis=-1, dtype=products.dtype)
 
 
 @implements(np.inner)
@@ -243,6 +245,13 @@ def multi_dot(arrays: Sequence[Any], *, out: Any = None) -> Any:
     factors = [operand(a) for a in arrays]
     if len(factors) < 2:
         raise ShapeError("multi_dot needs at least two arrays")
+    if len(factors) == 2:
+        return dot(*factors, out=out)  # of any dimensions, as in NumPy
+    if any(f.ndim != 2 for f in factors[1:-1]) or any(f.ndim not in (1, 2) for f in (factors[0], factors[-1])):
+        raise ShapeError(
+            "multi_dot of arrays of shapes " + " ".join(shape_text(f.shape) for f in factors),
+            fix="give matrices; the first and the last may be vectors",
+        )
     row, column = factors[0].ndim == 1, factors[-1].ndim == 1
     if row:
         factors[0] = expand_dims(factors[0], 0)
@@ -252,7 +261,7 @@ def multi_dot(arrays: Sequence[Any], *, out: Any = None) -> Any:
         factors, _best_splits([factors[0].shape[0], *(f.shape[1] for f in factors)]), 0, len(factors) - 1
     )
     kept = (*(() if row else (result.shape[0],)), *(() if column else (result.shape[1],)))
-    return reshape(result, kept)
+    return finish(reshape(result, kept), out)
 
 
 def _best_splits(sizes: list[DimLike]) -> dict[tuple[int, int], int]:

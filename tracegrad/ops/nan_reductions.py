@@ -9,6 +9,7 @@ import numpy as np
 from tracegrad.errors import UnsupportedError
 from tracegrad.numpy_protocols import implements
 from tracegrad.ops import reduction, statistics
+from tracegrad.ops.base import is_whole
 from tracegrad.ops.comparison import Equal, IsNan, LogicalNot
 from tracegrad.ops.operands import operand
 from tracegrad.ops.reduction import NOT_GIVEN, finish, given
@@ -47,6 +48,7 @@ def nanmean(
 ) -> Any:
     """The mean of the elements that are numbers; NaN where there is none."""
     x = operand(a)
+    axis = None if is_whole(axis, x.ndim) else axis
     return statistics.mean(x, axis, dtype, out, keepdims, where=_numbers(x, where))
 
 
@@ -57,6 +59,7 @@ def nanvar(
 ) -> Any:  # fmt: skip
     """The variance of the elements that are numbers."""
     x = operand(a)
+    axis = None if is_whole(axis, x.ndim) else axis
     chosen = _numbers(x, where)
     return statistics.var(x, axis, dtype, out, ddof, keepdims, where=chosen, mean=mean, correction=correction)
 
@@ -68,22 +71,21 @@ def nanstd(
 ) -> Any:  # fmt: skip
     """The standard deviation of the elements that are numbers; its gradient is 0 where it is 0."""
     x = operand(a)
+    axis = None if is_whole(axis, x.ndim) else axis
     chosen = _numbers(x, where)
     return statistics.std(x, axis, dtype, out, ddof, keepdims, where=chosen, mean=mean, correction=correction)
 
 
-def _extreme(
-    function: Any, join: Any, worst: float, x: Any, axis: Any, out: Any, keepdims: Any, initial: Any, where: Any
-) -> Any:
+def _extreme(function: Any, worst: float, x: Any, axis: Any, out: Any, keepdims: Any, initial: Any, where: Any) -> Any:
     if x.dtype.kind != "f":
         if x.dtype.kind == "c":
             raise UnsupportedError("nanmax and nanmin of complex values", fix="reduce np.abs(x), or the parts of x")
         return function(x, axis, out, keepdims, initial, where)
     chosen = _numbers(x, where)
-    start = given(initial) and initial is not None
-    result = function(Where.apply(chosen, x, worst), axis, keepdims=keepdims)
-    if start:
-        return finish(join(result, initial), out)
+    numbers = Where.apply(chosen, x, worst)
+    if given(initial) and initial is not None:
+        return function(numbers, axis, out, keepdims, initial)
+    result = function(numbers, axis, keepdims=keepdims)
     none = Equal.apply(reduction.sum(chosen, axis, keepdims=keepdims), 0)
     return finish(Where.apply(none, np.nan, result), out)
 
@@ -93,9 +95,7 @@ def nanmax(
     a: Any, axis: Any = None, out: Any = None, keepdims: Any = False, initial: Any = NOT_GIVEN, where: Any = NOT_GIVEN
 ) -> Any:
     """The maximum of the elements that are numbers; NaN where there is none."""
-    from tracegrad.ops.select import maximum
-
-    return _extreme(reduction.max, maximum, -np.inf, operand(a), axis, out, keepdims, initial, where)
+    return _extreme(reduction.max, -np.inf, operand(a), axis, out, keepdims, initial, where)
 
 
 @implements(np.nanmin)
@@ -103,6 +103,4 @@ def nanmin(
     a: Any, axis: Any = None, out: Any = None, keepdims: Any = False, initial: Any = NOT_GIVEN, where: Any = NOT_GIVEN
 ) -> Any:
     """The minimum of the elements that are numbers; NaN where there is none."""
-    from tracegrad.ops.select import minimum
-
-    return _extreme(reduction.min, minimum, np.inf, operand(a), axis, out, keepdims, initial, where)
+    return _extreme(reduction.min, np.inf, operand(a), axis, out, keepdims, initial, where)

@@ -94,7 +94,7 @@ def _vector_norm(x: Any, order: Any, axes: Axes) -> Any:
         return tensor_sum(astype(not_equal(x, 0), np.zeros((), x.dtype).real.dtype), axis=axes)
     size = absolute(x)
     if order == math.inf:
-        return tensor_max(size, axis=axes)
+        return _largest(size, axes)
     if order == -math.inf:
         return tensor_min(size, axis=axes)
     if order == 1:
@@ -108,7 +108,13 @@ def _power_norm(size: Any, p: Any, axes: Axes) -> Any:
     powers = where(none, np.zeros((), size.dtype) if p > 0 else math.inf, power(where(none, 1, size), p))
     total = tensor_sum(powers, axis=axes)
     zero = equal(total, 0)
-    return where(zero, total, power(where(zero, 1, total), 1.0 / p))
+    return where(zero, total if p > 0 else math.inf, power(where(zero, 1, total), 1.0 / p))
+
+
+def _largest(x: Any, axes: Any) -> Any:
+    """The maximum along axes, and 0 where they have no elements: the norm of nothing."""
+    empty = any(x.shape[i] == 0 for i in normalize_axes(axes, x.ndim))
+    return tensor_max(x, axis=axes, initial=0) if empty else tensor_max(x, axis=axes)
 
 
 def _matrix_norm(x: Any, order: Any, axes: Axes) -> Any:
@@ -121,8 +127,8 @@ def _matrix_norm(x: Any, order: Any, axes: Axes) -> Any:
     rows, columns = axes
     summed, other = (rows, columns) if abs(order) == 1 else (columns, rows)
     sums = tensor_sum(absolute(x), axis=summed)
-    extreme = tensor_max if order > 0 else tensor_min
-    return extreme(sums, axis=other - (other > summed))
+    extreme = _largest if order > 0 else tensor_min
+    return extreme(sums, other - (other > summed))
 
 
 def _spectral_norm(x: Any, order: Any) -> Any:
@@ -130,4 +136,4 @@ def _spectral_norm(x: Any, order: Any) -> Any:
     from tracegrad.ops.factors import svdvals
 
     s = absolute(svdvals(x))
-    return tensor_sum(s, axis=-1) if order == "nuc" else (tensor_max if order == 2 else tensor_min)(s, axis=-1)
+    return tensor_sum(s, axis=-1) if order == "nuc" else (_largest if order == 2 else tensor_min)(s, -1)

@@ -28,7 +28,7 @@ def copy(a: Any, order: str = "K", subok: bool = False) -> Any:
 
 @implements(np.copyto)
 def copyto(dst: Any, src: Any, casting: str = "same_kind", where: Any = True) -> None:
-    """Writes `src`, which broadcasts, into the Tensor `dst`, where the mask holds. Raises DTypeError where it does not fit."""
+    """Writes `src`, which broadcasts, into the Tensor `dst`, where the mask holds. Raises DTypeError as NumPy."""
     _check_cast("np.copyto", src, dst, casting)
     _write(dst, src, where, casting)
 

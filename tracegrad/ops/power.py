@@ -78,7 +78,7 @@ def power(x: Any, y: Any) -> Any:
                 return Positive.apply(x)
             if y == -1 and kind in "fc":
                 return Reciprocal.apply(x)
-        if kind in "iu" and type(y) is int and y < 0:
+        if kind in "biu" and type(y) is int and y < 0:
             raise DTypeError(
                 "integers to negative integer powers are not allowed", fix="make the base or the exponent a float"
             )
@@ -86,9 +86,12 @@ def power(x: Any, y: Any) -> Any:
 
 
 def operator_power(x: Any, y: Any) -> Any:
-    """`x ** y`: as `power`, and with the square root for an exponent of 0.5, as NumPy's operator."""
-    if type(y) is float and y == 0.5 and isinstance(x, Tensor) and x.dtype.kind in "fc":
-        return Sqrt.apply(x)
+    """`x ** y`: as `power`, and as NumPy's operator with the square root for 0.5, and np.square of bools for 2."""
+    if isinstance(x, Tensor):
+        if type(y) is float and y == 0.5 and x.dtype.kind in "fc":
+            return Sqrt.apply(x)
+        if type(y) is int and y == 2 and x.dtype.kind == "b":
+            return Square.apply(x)
     return power(x, y)
 
 

@@ -16,7 +16,7 @@ from tracegrad.ir.lowering import Reduction
 from tracegrad.ir.types import Type
 from tracegrad.numpy_protocols import implements
 from tracegrad.ops.arithmetic import Div, chain
-from tracegrad.ops.base import normalize_axes
+from tracegrad.ops.base import is_whole, normalize_axes, reduced_axes
 from tracegrad.ops.casting import astype, fitting, number_dtype
 from tracegrad.ops.comparison import Equal
 from tracegrad.ops.operands import operand
@@ -231,13 +231,13 @@ def _accumulate(op: type[_Accumulation], x: Any, axis: Any, dtype: Any, keepdims
     x = operand(x)
     dtype = accumulation_dtype(x.dtype) if dtype is None else number_dtype(dtype)
     if not given(where) and not given(initial):
-        return op.apply(x, axis=normalize_axes(axis, x.ndim), keepdims=keep(keepdims), dtype=dtype)
+        return op.apply(x, axis=reduced_axes(axis, x.ndim), keepdims=keep(keepdims), dtype=dtype)
     from tracegrad.ops import arithmetic
 
     join, neutral = (arithmetic.add, 0) if op is Sum else (arithmetic.multiply, 1)
     if given(where) and where is not True:
         x = _masked(x, where, neutral)
-    result = op.apply(x, axis=normalize_axes(axis, x.ndim), keepdims=keep(keepdims), dtype=dtype)
+    result = op.apply(x, axis=reduced_axes(axis, x.ndim), keepdims=keep(keepdims), dtype=dtype)
     if given(initial) and initial is not None:
         result = join(result, astype(operand(fitting(initial, dtype)), dtype))
     return result
@@ -266,7 +266,7 @@ def _extreme(op: type[_Extreme], join: str, x: Any, axis: Any, keepdims: Any, in
     from tracegrad.ops.creation import full
 
     x = operand(x)
-    axes = normalize_axes(axis, x.ndim)
+    axes = reduced_axes(axis, x.ndim)
     start = given(initial) and initial is not None
     if start:
         initial = astype(operand(fitting(initial, x.dtype)), x.dtype)
@@ -304,7 +304,7 @@ def _quantify(op: type[_Quantifier], neutral: bool, x: Any, axis: Any, keepdims:
     x = operand(x)
     if given(where) and where is not True:
         x = _masked(as_condition(x), where, neutral)
-    return op.apply(x, axis=normalize_axes(axis, x.ndim), keepdims=keep(keepdims))
+    return op.apply(x, axis=reduced_axes(axis, x.ndim), keepdims=keep(keepdims))
 
 
 @implements(np.any)
@@ -323,7 +323,7 @@ def _position(op: type[_Position], x: Any, axis: Any, keepdims: Any) -> Any:
     from tracegrad.ops.shape import reshape
 
     x = operand(x)
-    if axis is not None:
+    if axis is not None and not is_whole(axis, x.ndim):
         return op.apply(x, axis=normalize_axes(int(axis), x.ndim), keepdims=keep(keepdims))
     result = op.apply(reshape(x, (product(x.shape),)), axis=(0,), keepdims=False)
     return reshape(result, (1,) * x.ndim) if keep(keepdims) else result

@@ -11,7 +11,7 @@ from tracegrad.function import Operation
 from tracegrad.ir.dims import DimLike
 from tracegrad.ir.types import Type
 from tracegrad.numpy_protocols import implements
-from tracegrad.ops.base import normalize_axis, shape_text
+from tracegrad.ops.base import is_whole, normalize_axis, shape_text
 from tracegrad.ops.casting import astype
 from tracegrad.ops.index_plan import position_in
 from tracegrad.ops.indexing import true_positions
@@ -52,8 +52,10 @@ def copied(x: Any) -> Any:
 @implements(np.repeat)
 def repeat(a: Any, repeats: Any, axis: Any = None) -> Any:
     """Each element of an axis (of all, flattened, without `axis`) `repeats` times, or as often as its entry says."""
-    x = ravel(a) if axis is None else operand(a)
-    axis = 0 if axis is None else normalize_axis(axis, x.ndim)
+    x = operand(a)
+    if axis is None or is_whole(axis, x.ndim):
+        x, axis = ravel(x), 0
+    axis = normalize_axis(axis, x.ndim)
     if not isinstance(repeats, (list, tuple)) and not getattr(repeats, "ndim", 0):
         return _repeat_each(x, as_dim(repeats), axis)
     counts = operand(repeats)
@@ -64,6 +66,8 @@ def repeat(a: Any, repeats: Any, axis: Any = None) -> Any:
             f"repeats of shape {shape_text(counts.shape)} do not go with an axis of size {x.shape[axis]}",
             fix="give one number, or one per element of the axis",
         )
+    if x.shape[axis] == 0:
+        return copied(x)  # no counts; an empty list of them has no integer dtype
     counts = lifted(counts)
     return take(x, RepeatPositions.apply(counts, total=guarded_int(tensor_sum(counts))), axis)
 

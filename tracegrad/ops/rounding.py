@@ -9,7 +9,7 @@ import numpy as np
 from tracegrad.ir.lowering import Elementwise
 from tracegrad.numpy_protocols import implements
 from tracegrad.ops.arithmetic import Div, Mul, Sign, Sub, ZeroMultiply
-from tracegrad.ops.base import ElementwiseOperation
+from tracegrad.ops.base import ElementwiseOperation, result_dtype
 from tracegrad.ops.comparison import Equal, IsInf, IsNan
 from tracegrad.ops.select import Where
 
@@ -119,9 +119,12 @@ def fix(x: Any, out: Any = None) -> Any:
 @implements(np.modf)
 def modf(x: Any) -> tuple[Any, Any]:
     """The fractional and the whole part, both with the sign of `x`."""
+    from tracegrad.ops.casting import astype
+
+    x = astype(x, result_dtype(np.modf, (x.type,)))
     whole = Trunc.apply(x)
     fraction = Where.apply(IsInf.apply(x), 0, Sub.apply(x, whole))
-    return CopySign.apply(fraction, x) if x.dtype.kind == "f" else fraction, whole
+    return CopySign.apply(fraction, x), whole
 
 
 @implements(np.nan_to_num)

@@ -16,7 +16,7 @@ from tracegrad.ir.lowering import IndexMap
 from tracegrad.ir.lowering import Reshape as ReshapeLowering
 from tracegrad.ir.types import Type
 from tracegrad.numpy_protocols import implements
-from tracegrad.ops.base import broadcast_shapes, normalize_axes, normalize_axis, shape_text
+from tracegrad.ops.base import broadcast_shapes, normalize_axes, normalize_axis, reduced_axes, shape_text
 from tracegrad.ops.clone import Clone
 from tracegrad.ops.operands import as_shape, operand, remembered
 from tracegrad.ops.slicing import Slice as Slice
@@ -222,7 +222,7 @@ def squeeze(a: Any, axis: Any = None) -> Any:
 
 @remembered
 def _squeezed(shape: Shape, axis: Any) -> Shape:
-    axes = tuple(i for i, d in enumerate(shape) if d == 1) if axis is None else normalize_axes(axis, len(shape))
+    axes = tuple(i for i, d in enumerate(shape) if d == 1) if axis is None else reduced_axes(axis, len(shape))
     if any(shape[i] != 1 for i in axes):
         raise ShapeError(
             f"cannot squeeze axis {axis} of an array of shape {shape_text(shape)}: its size is not 1",

@@ -122,8 +122,10 @@ def unwrap(p: Any, discont: Any = None, axis: int = -1, *, period: Any = 2 * np.
     """
     x = operand(p)
     axis = normalize_axis(axis, x.ndim)
+    dtype = result_type(x, period)
+    if x.shape[axis] == 0:
+        return astype(x, dtype)
     steps = stop_gradient(diff(x, axis=axis))
-    dtype = result_type(steps, period)
     high, rest = np.divmod(period, 2) if dtype.kind in "iu" else (period / 2, 0)
     turned = subtract(remainder(add(steps, high), period), high)
     if rest == 0:

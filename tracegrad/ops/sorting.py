@@ -16,6 +16,7 @@ from tracegrad.function import Operation
 from tracegrad.ir.dims import product
 from tracegrad.ir.types import Type
 from tracegrad.numpy_protocols import implements
+from tracegrad.ops import statistics
 from tracegrad.ops.arithmetic import add, multiply, subtract
 from tracegrad.ops.base import normalize_axes, normalize_axis
 from tracegrad.ops.casting import astype
@@ -154,6 +155,11 @@ def _sorted_last(a: Any, axis: Any, as_float: bool = True) -> tuple[Any, tuple[i
     return sort(flat), axes
 
 
+def _is_empty(a: Any, axis: Any) -> bool:
+    x = operand(a)
+    return any(x.shape[i] == 0 for i in normalize_axes(axis, x.ndim))
+
+
 def _kept(result: Any, axes: tuple[int, ...], keepdims: bool, leading: int = 0) -> Any:
     """With the axes the result was taken over as axes of size 1, behind `leading` new ones."""
     return expand_dims(result, tuple(leading + i for i in axes)) if keepdims and axes else result
@@ -162,6 +168,8 @@ def _kept(result: Any, axes: tuple[int, ...], keepdims: bool, leading: int = 0) 
 @implements(np.median)
 def median(a: Any, axis: Any = None, out: Any = None, overwrite_input: bool = False, keepdims: bool = False) -> Any:
     """The middle element, or the mean of the two in the middle; their gradient follows them. NaN wins."""
+    if _is_empty(a, axis):
+        return statistics.mean(a, axis, out=out, keepdims=keepdims)  # NaN
     ordered, axes = _sorted_last(a, axis)
     size = ordered.shape[-1]
     high = getitem(ordered, (..., size // 2))
@@ -279,4 +287,6 @@ def nanpercentile(
 @implements(np.nanmedian)
 def nanmedian(a: Any, axis: Any = None, out: Any = None, overwrite_input: bool = False, keepdims: bool = False) -> Any:
     """The median of the elements that are numbers; NaN where there is none."""
+    if _is_empty(a, axis):
+        return statistics.mean(a, axis, out=out, keepdims=keepdims)  # NaN
     return nanquantile(a, 0.5, axis, out, keepdims=keepdims)

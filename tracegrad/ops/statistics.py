@@ -66,14 +66,16 @@ def var(
     wanted = mean_dtype(x.dtype) if dtype is None else number_dtype(dtype)
     inner = np.dtype(np.float32) if wanted == np.float16 and dtype is None else wanted
     axes = normalize_axes(axis, x.ndim)
-    x = astype(x, inner)
     center = mean if given(mean) else _mean(x, axis=axes, dtype=inner, keepdims=True, where=where)
+    # As NumPy, which takes the differences in what `x - center` gives: the dtype is that of both sums.
     deviation = Sub.apply(x, center)
-    squares = real(Mul.apply(deviation, conj(deviation))) if inner.kind == "c" else Square.apply(deviation)
-    total = reduction.sum(squares, axis=axes, keepdims=keep(keepdims), where=where)
+    size = deviation.dtype.kind == "c" and x.dtype.kind in "bc"
+    squares = real(Mul.apply(deviation, conj(deviation))) if size else Square.apply(deviation)
+    summed = squares.dtype if dtype is None and x.dtype.kind == "c" else inner
+    total = reduction.sum(squares, axis=axes, dtype=summed, keepdims=keep(keepdims), where=where)
     freedom = _freedom(_count(x, axes, keep(keepdims), where), correction if given(correction) else ddof)
     result = _divide(total, freedom, total.dtype)
-    return finish(astype(result, wanted) if wanted == np.float16 else result, out)
+    return finish(astype(result, wanted if summed == inner else summed), out)
 
 
 _mean = mean
@@ -95,7 +97,8 @@ def std(
     """NumPy's standard deviation. Where it is 0, because all elements are equal, the gradient is 0."""
     variance = var(a, axis, dtype, None, ddof, keepdims, where=where, mean=mean, correction=correction)
     constant = Equal.apply(variance, 0)
-    return finish(Where.apply(constant, 0, Sqrt.apply(Where.apply(constant, 1, variance))), out)
+    root = Where.apply(constant, 0, Sqrt.apply(Where.apply(constant, 1, variance)))
+    return finish(astype(root, variance.dtype), out)
 
 
 @implements(np.count_nonzero)

@@ -10,7 +10,7 @@ import numpy as np
 from tracegrad.errors import ArgumentError, ShapeError, TracegradIndexError
 from tracegrad.ir.dims import DimLike, product
 from tracegrad.numpy_protocols import implements
-from tracegrad.ops.base import broadcast_shapes, normalize_axis
+from tracegrad.ops.base import broadcast_shapes, is_whole, normalize_axis
 from tracegrad.ops.casting import astype
 from tracegrad.ops.creation import dimension
 from tracegrad.ops.index_writes import index_update
@@ -33,8 +33,10 @@ from tracegrad.ops.shape import (
 def take(a: Any, indices: Any, axis: Any = None, out: Any = None, mode: str = "raise") -> Any:
     """Elements of one axis (of all, flattened, without `axis`); `mode` is raise, wrap or clip."""
     _no_out(out, "take")
-    x = ravel(a) if axis is None else operand(a)
-    axis = 0 if axis is None else normalize_axis(axis, x.ndim)
+    x = operand(a)
+    if axis is None or is_whole(axis, x.ndim):
+        x, axis = ravel(x), 0
+    axis = normalize_axis(axis, x.ndim)
     places = _in_mode(indices, x.shape[axis], mode)
     return getitem(x, (*(slice(None),) * axis, places))
 

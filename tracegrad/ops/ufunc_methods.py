@@ -8,10 +8,10 @@ from typing import Any
 import numpy as np
 
 from tracegrad.autograd.node import type_of
-from tracegrad.errors import LeavesTraceError
-from tracegrad.numpy_protocols import ufunc_methods, ufuncs
+from tracegrad.errors import LeavesTraceError, ShapeError
+from tracegrad.numpy_protocols import strong, ufunc_methods, ufuncs
 from tracegrad.ops import reduction
-from tracegrad.ops.base import result_dtype
+from tracegrad.ops.base import normalize_axis, reduced_axes, result_dtype
 from tracegrad.ops.casting import astype
 from tracegrad.ops.operands import operand
 from tracegrad.ops.shape import reshape
@@ -34,15 +34,35 @@ def _reduce(ufunc: np.ufunc) -> Callable[..., Any]:
             kwargs["dtype"] = dtype
         elif dtype is not None:
             array = operand(array).astype(dtype)
+        if "initial" in kwargs and kwargs["initial"] is None:
+            _check_not_empty(ufunc, array, axis)
+        if ufunc in (np.logical_and, np.logical_or):
+            return reduction.finish(_quantified(ufunc, array, axis, keepdims, **kwargs), out)
         return function(array, axis, keepdims=keepdims, out=out, **kwargs)
 
     return reduce
 
 
+def _quantified(
+    ufunc: np.ufunc, array: Any, axis: Any, keepdims: Any, initial: Any = None, where: Any = reduction.NOT_GIVEN
+) -> Any:
+    result = _REDUCTIONS[ufunc](array, axis, keepdims=keepdims, where=where)
+    given = reduction.given(initial) and initial is not None
+    return ufuncs[ufunc](result, initial) if given else result
+
+
+def _check_not_empty(ufunc: np.ufunc, array: Any, axis: Any) -> None:
+    """Raise ShapeError for results of no elements at all: `initial=None` says that there is nothing to begin with."""
+    x = operand(array)
+    kept = [d for i, d in enumerate(x.shape) if i not in reduced_axes(axis, x.ndim)]
+    if 0 in x.shape and 0 not in kept:
+        raise ShapeError(f"np.{ufunc.__name__}.reduce of no elements with initial=None", fix="leave initial= away")
+
+
 def _outer(function: Callable[..., Any]) -> Callable[..., Any]:
     def outer(a: Any, b: Any, **kwargs: Any) -> Any:
         """The operation on all pairs: the result's shape is that of `a` and then that of `b`."""
-        a, b = operand(a), operand(b)
+        a, b = (strong(operand(x)) for x in (a, b))  # outer makes arrays of Python numbers
         return function(reshape(a, (*a.shape, *(1,) * b.ndim)), b, **kwargs)
 
     return outer
@@ -53,7 +73,7 @@ def _accumulate(name: str) -> Callable[..., Any]:
         """Running results along an axis, the first unless told otherwise."""
         from tracegrad.ops import cumulative
 
-        return getattr(cumulative, name)(array, axis=axis, dtype=dtype, out=out)
+        return getattr(cumulative, name)(array, axis=normalize_axis(axis, array.ndim), dtype=dtype, out=out)
 
     return accumulate
 
