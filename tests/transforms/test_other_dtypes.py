@@ -1,11 +1,14 @@
 """jit and grad on dtypes that compiled code hands to Python: complex numbers and float16, constants among them."""
 
 import warnings
+from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 import pytest
 
 import tracegrad as tg
+from tracegrad.errors import DTypeError
 
 Z = np.array([[1 + 2j, -0.5j, 3.0], [0.25, -1 + 1j, 2j]])
 
@@ -69,3 +72,29 @@ def test_captured_arrays_in_a_backward_inside_are_read_at_each_call():
     a[:] = 7
     b[0] = -1
     np.testing.assert_allclose(f(x), 2 * x * b / a, rtol=1e-15)
+
+
+WIDE = np.ones(3, np.longdouble)
+LONG: dict[str, tuple[Callable[[Any], Any], Any]] = {
+    "argument": (lambda a: a * 2, WIDE), "number": (lambda a: a * 2, np.longdouble(2)),
+    "complex argument": (lambda a: abs(a * 2), WIDE * 1j), "captured array": (lambda a: a * WIDE, np.ones(3)),
+    "constant": (lambda a: a * np.longdouble(2), np.ones(3)), "astype": (lambda a: a.astype(np.longdouble), np.ones(3)),
+    "dtype of a sum": (lambda a: np.sum(a, dtype=np.longdouble), np.ones(3)),
+    "dtype of a mean": (lambda a: np.mean(a, dtype=np.clongdouble), np.ones(3)),
+    "dtype of a ufunc": (lambda a: np.add(a, 1, dtype=np.longdouble), np.ones(3)),
+    "like it": (lambda a: a * np.ones_like(a, dtype=np.longdouble), np.ones(3)),
+}  # fmt: skip
+
+
+@pytest.mark.skipif(np.dtype(np.longdouble) == np.float64, reason="long doubles are doubles here")
+@pytest.mark.parametrize("name", LONG)
+def test_compiled_code_says_that_it_has_no_long_doubles(name: str):
+    function, argument = LONG[name]
+    kind = "complex256" if "complex" in name or "mean" in name else "float128"
+    with pytest.raises(DTypeError, match=f"compiled code does not compute in {kind}") as caught:
+        tg.jit(function)(argument)
+    assert "under tg.eager()" in str(caught.value)
+    assert caught.value.location is not None and caught.value.location.function == "<lambda>"
+    assert caught.value.location.file == __file__
+    with tg.eager():
+        np.testing.assert_array_equal(tg.jit(function)(argument), function(argument))

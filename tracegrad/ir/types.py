@@ -56,7 +56,7 @@ class Type:
 
     def __str__(self) -> str:
         dims = ",".join(map(str, self.shape))
-        return f"{NAME_OF_DTYPE[self.dtype]}{'*' if self.weak else ''}[{dims}]"
+        return f"{NAME_OF_DTYPE.get(self.dtype, self.dtype)}{'*' if self.weak else ''}[{dims}]"
 
 
 known_type = functools.lru_cache(maxsize=4096)(Type)  # equal types are one object, while they are in use

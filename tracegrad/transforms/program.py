@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from tracegrad.errors import ShapeError
+from tracegrad.errors import DTypeError, ShapeError
 from tracegrad.ir.dims import DimLike
 from tracegrad.ir.graph import Graph
 from tracegrad.ir.interpret import interpret
-from tracegrad.ir.types import Type
+from tracegrad.ir.types import NAME_OF_DTYPE, Type
 from tracegrad.tensor import Tensor
 
 if TYPE_CHECKING:
@@ -81,6 +81,7 @@ class Program:
         """The executable: from the disk cache if it is there, else compiled now and left there."""
         from tracegrad.transforms.stored import find
 
+        check_dtypes(self.graph)
         with self._timed("load"):
             place = find(self.graph, self._optimize)
             found = None if place is None else place.load()
@@ -118,6 +119,22 @@ class Program:
                 f"an array captured by the compiled function changed its shape from {type.shape} to {array.shape}"
             )
         return array
+
+
+def check_dtypes(graph: Graph) -> None:
+    """Raise DTypeError, at the user's line, where a value has a dtype that compiled code does not have."""
+    from tracegrad.transforms.stored import all_nodes
+
+    places = [(v.type.dtype, n.location) for n in all_nodes(graph) for v in (*n.inputs, *n.outputs)]
+    places += [(v.type.dtype, None) for v in graph.inputs]
+    unknown = [place for place in places if place[0] not in NAME_OF_DTYPE]
+    for dtype, location in sorted(unknown, key=lambda place: place[1] is None)[:1]:
+        usual = "np.complex128" if dtype.kind == "c" else "np.float64"
+        raise DTypeError(
+            f"compiled code does not compute in {dtype}",
+            fix=f"convert it with .astype({usual}), or call the function under tg.eager()",
+            location=location,
+        )
 
 
 def _fits(shape: tuple[int, ...], wanted: tuple[DimLike, ...]) -> bool:
