@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from functools import partial
 from typing import Any
 
@@ -20,7 +21,14 @@ from tracegrad.schedule.maps import ZERO, simplify_bounds, substitute, substitut
 from tracegrad.schedule.order import loop_order
 from tracegrad.schedule.regions import region_call
 from tracegrad.schedule.statements import CallStatement, Lookup, Program, Ref, Statement, cast
-from tracegrad.schedule.weights import INLINE_LIMIT, REPEATED_LIMIT, expression_weight, weight_of
+from tracegrad.schedule.weights import (
+    DEPTH_LIMIT,
+    INLINE_LIMIT,
+    REPEATED_LIMIT,
+    expression_weight,
+    most_leaves,
+    weight_of,
+)
 from tracegrad.schedule.widen import widen
 
 NOTHING: Mapping[int, int] = {}
@@ -45,11 +53,14 @@ class Builder:
         self.pieces: dict[Node, tuple[Any, ...]] = {}
         self.costs: dict[Var, int] = {}
         self.made: set[Var] = set()
+        self.stored: set[Var] = set()  # those that get too large where they are written out
+        self.depths: dict[Var, int] = {}
         self.in_python = {node for node in graph.nodes if runs_in_python(node)}
         self.in_place = scattered.chosen_slices(graph, donated)
         self.refs: list[Ref] = []
         self.visited: list[Node] = []
-        self.memo: dict[Any, Any] = {}
+        self.memo: dict[Any, tuple[Any, int]] = {}  # what has been read, with its leaves
+        self.leaves = 0  # of the expression so far, which shares parts, written out as a tree
         self.names = 0
 
     def run(self) -> Program:
@@ -57,6 +68,7 @@ class Builder:
         for node in self.graph.nodes:
             if node in live:
                 self.node(node)
+                self.limit_depth(node)
         copies: dict[Var, Var] = {}
         for var in self.graph.outputs:
             if var not in copies:
@@ -219,7 +231,17 @@ class Builder:
 
     def forget(self) -> None:
         """Start another statement."""
-        self.refs, self.visited, self.memo = [], [], {}
+        self.refs, self.visited, self.memo, self.leaves = [], [], {}, 0
+
+    @contextmanager
+    def aside(self) -> Iterator[None]:
+        """Inside the block, another statement than the present one is made."""
+        saved = self.refs, self.visited, self.memo, self.leaves
+        self.forget()
+        try:
+            yield
+        finally:
+            self.refs, self.visited, self.memo, self.leaves = saved
 
     def output(self, var: Var, earlier: tuple[Var, ...]) -> Var:
         """The value, with a buffer of its own, that stands for an output."""
@@ -243,7 +265,7 @@ class Builder:
                 self.add_call(CallStatement("host", (), (target,), node, call))
                 return target
         index = self.variables(var.type.shape)
-        self.add(target, index, self.read(var, index), self.order(index))
+        self.add(target, index, self.made_of(var, index), self.order(index))
         return target
 
     def materialised(self, var: Var) -> Var:
@@ -254,13 +276,15 @@ class Builder:
                 if var not in self.program.aliases:
                     self.program.aliases[var] = self.program.root(self.materialised(node.inputs[0]))
                 return var
-            saved = self.refs, self.visited, self.memo
-            self.refs, self.visited, self.memo = [], [], {}
-            index = self.variables(var.type.shape)
-            self.add(var, index, self.read(var, index), self.order(index))
-            self.refs, self.visited, self.memo = saved
+            self.store(var)
         self.program.whole.add(self.program.root(var))
         return var
+
+    def store(self, var: Var) -> None:
+        """Give a value that only moves elements a statement, before the present one."""
+        with self.aside():
+            index = self.variables(var.type.shape)
+            self.add(var, index, self.made_of(var, index), self.order(index))
 
     def in_dtype(self, var: Var, dtype: np.dtype) -> Var:
         """`var` converted to a dtype, in a buffer of its own; itself where it has that dtype."""
@@ -281,9 +305,15 @@ class Builder:
         if 1 in var.type.shape:
             index = tuple(ZERO if d == 1 else i for i, d in zip(index, var.type.shape, strict=True))
         key = (var, index)
-        if key not in self.memo:
-            self.memo[key] = self._read(var, index)
-        return self.memo[key]
+        if key in self.memo:
+            expr, leaves = self.memo[key]
+            self.leaves += leaves
+            return expr
+        before = self.leaves
+        expr = self._read(var, index)
+        self.leaves = max(self.leaves, before + 1)
+        self.memo[key] = expr, self.leaves - before
+        return expr
 
     def _read(self, var: Var, index: tuple[Index, ...]) -> Any:
         node = self.definitions.get(var)
@@ -292,11 +322,13 @@ class Builder:
             return Literal(constant.item(), var.type.dtype)
         if node is None or constant is not None or node in self.in_python or node in self.in_place:
             return self.ref(var, index)
+        if var in self.stored:
+            return self.ref(var, index)
         lower = node.op.lower
         if isinstance(lower, (lowering.IndexMap, lowering.Iota, lowering.Reshape)) and node not in self.visited:
             self.visited.append(node)
         if isinstance(lower, lowering.IndexMap):
-            return self.moved(node, lower, index)
+            return self.bounded(node, index)
         if isinstance(lower, lowering.Iota):
             return views.iota(node, index)
         if isinstance(lower, lowering.Reshape):
@@ -305,9 +337,60 @@ class Builder:
                 return self.read(node.inputs[0], source)
             return self.ref(self.materialised(var), index)
         if isinstance(lower, lowering.Elementwise) and not self.aligned(var, index) and self.cheap(var):
-            if node not in self.visited:
-                self.visited.append(node)
-            return self.application(node, index)
+            return self.bounded(node, index)
+        return self.ref(var, index)
+
+    def made_of(self, var: Var, index: tuple[Index, ...]) -> Any:
+        """The element `index` of a value that gets a statement of its own."""
+        node = self.definitions[var]
+        return self.written_out(node, index) if isinstance(node.op.lower, lowering.IndexMap) else self.read(var, index)
+
+    def limit_depth(self, node: Node) -> None:
+        """Store a value that is written out through many others, so that reading it does not recurse deeply."""
+        if not self.is_written_out(node):
+            return
+        var = node.output
+        self.depths[var] = 1 + max((self.depths.get(v, 0) for v in node.inputs), default=0)
+        if self.depths[var] > DEPTH_LIMIT and not isinstance(node.op.lower, lowering.Reshape):
+            self.depths[var] = 0
+            self.keep(var)
+
+    def is_written_out(self, node: Node) -> bool:
+        """Whether elements of a node are written out at some indices at least."""
+        if node in self.in_python or node in self.in_place:
+            return False
+        lower = node.op.lower
+        moves = isinstance(lower, (lowering.IndexMap, lowering.Reshape))
+        return moves or (isinstance(lower, lowering.Elementwise) and self.cheap(node.output))
+
+    def keep(self, var: Var) -> None:
+        """Read elements of a value from a statement of its own, from now on."""
+        self.stored.add(var)
+        if var not in self.made:
+            self.store(var)
+
+    def written_out(self, node: Node, index: tuple[Index, ...]) -> Any:
+        """An element of a node by those of its operands."""
+        if node not in self.visited:
+            self.visited.append(node)
+        lower = node.op.lower
+        return self.moved(node, lower, index) if isinstance(lower, lowering.IndexMap) else self.application(node, index)
+
+    def bounded(self, node: Node, index: tuple[Index, ...]) -> Any:
+        """An element of a node by those of its operands, or as an element of a statement where that gets too large:
+        a value that is read at two places twice over, and so on, would double each time."""
+        var, before = node.output, self.leaves
+        refs, visited, known = len(self.refs), len(self.visited), len(self.memo)
+        expr = self.written_out(node, index)
+        pieces = len(self.pieces.get(node, node.inputs))
+        if pieces == 1 or self.leaves - before <= most_leaves(pieces):
+            return expr
+        # What has been read since then goes with the expression; dicts keep the order in which they were filled.
+        del self.refs[refs:], self.visited[visited:]
+        while len(self.memo) > known:
+            self.memo.popitem()
+        self.leaves = before
+        self.keep(var)
         return self.ref(var, index)
 
     def ref(self, var: Var, index: tuple[Index, ...]) -> Ref:

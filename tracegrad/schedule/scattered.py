@@ -145,10 +145,10 @@ def _update(
     own = [r for r in builder.refs[lookup_refs:] if builder.program.memory(r.var) is memory]
     positions = [r for r in builder.refs[:lookup_refs] if builder.program.memory(r.var) is memory]
     if builder.order(index) and (positions or any(r.var is not base or r.index != target for r in own)):
-        refs, visited, memo = builder.refs[:lookup_refs], builder.visited, builder.memo
-        builder.forget()
-        expr = cast(builder.read(builder.copied(value), index), out.type.dtype)
-        builder.refs, builder.visited, builder.memo = [*refs, *builder.refs], [*visited, *builder.visited], memo
+        with builder.aside():
+            copy = builder.copied(value)
+        del builder.refs[lookup_refs:]
+        expr = cast(builder.read(copy, index), out.type.dtype)
     builder.program.whole.add(out)
     builder.program.bases[out] = base
     builder.add(out, target, expr, builder.order(index), combine, frozenset(), found, base)

@@ -6,6 +6,9 @@ from tracegrad.schedule.loops import Apply, Cast, Where
 
 INLINE_LIMIT = 48  # a producer read at shifted indices is computed again if that costs at most this
 REPEATED_LIMIT = 64  # and if all its readers together compute at most this
+LEAVES_LIMIT = 32  # an element chosen among others is written out if it reads at most this many,
+LEAVES_OF_PIECE = 8  # and this many for each of those
+DEPTH_LIMIT = 64  # so many nodes, one behind the other, are written out in one statement
 STORE = 2  # writing a value to a row buffer
 LOAD = 1
 STREAM = 6  # writing a value to an array that leaves the cache and reading it back
@@ -34,6 +37,11 @@ _TRANSCENDENTAL = 14
 def weight_of(op: str) -> int:
     """The cost of one application of a scalar operation; unknown ones count as transcendental."""
     return _WEIGHTS.get(op, _TRANSCENDENTAL)
+
+
+def most_leaves(pieces: int) -> int:
+    """How many elements an expression that chooses among so many pieces may read."""
+    return LEAVES_LIMIT + LEAVES_OF_PIECE * pieces
 
 
 def expression_weight(expr: object) -> int:
