@@ -6,6 +6,7 @@ user's terms; then comes their source line; then the fix.
 
 from __future__ import annotations
 
+import copy
 import linecache
 import os
 import sys
@@ -18,13 +19,14 @@ from tracegrad.ir.graph import Location
 _PACKAGE = os.path.dirname(os.path.abspath(__file__)) + os.sep
 _NUMPY = os.path.dirname(os.path.abspath(np.__file__)) + os.sep
 _SCIPY = os.path.join(os.path.dirname(os.path.dirname(_NUMPY)), "scipy") + os.sep
+_COPY = str(copy.__file__)  # whose deepcopy calls a method of ours for what the user copies
 
 
 class _Internal(dict[str, bool]):
-    """Per file whether it belongs to tracegrad, NumPy or SciPy, not to the user."""
+    """Per file whether it belongs to tracegrad, NumPy, SciPy or the module copy, not to the user."""
 
     def __missing__(self, file: str) -> bool:
-        known = self[file] = file.startswith((_PACKAGE, _NUMPY, _SCIPY, "<__array_function__", "<frozen"))
+        known = self[file] = file.startswith((_PACKAGE, _NUMPY, _SCIPY, _COPY, "<__array_function__", "<frozen"))
         return known
 
 

@@ -83,7 +83,7 @@ def _scipy_function(ufunc: np.ufunc) -> Callable[..., Any] | None:
 def _unsupported(name: str, known: list[str]) -> UnsupportedError:
     import difflib
 
-    near = difflib.get_close_matches(name.rsplit(".", 1)[-1], known, 3)
+    near = difflib.get_close_matches(name.rsplit(".", 1)[-1], known, 3, cutoff=0.7)
     hint = f"near it there are: {', '.join(near)}; " if near else ""
     return UnsupportedError(
         f"{name} is not one of the functions tracegrad differentiates",

@@ -290,3 +290,33 @@ def test_argnums_are_ints():
 def test_an_unknown_ufunc_of_scipy_is_not_called_numpys():
     with pytest.raises(tg.errors.UnsupportedError, match="the ufunc jv"):
         tg.grad(lambda x: scipy.special.jv(1.5, x).sum())(X)
+
+
+def rows(x):
+    yield x * 2
+
+
+async def doubled(x):
+    return x * 2
+
+
+async def doubled_rows(x):
+    yield x * 2
+
+
+@pytest.mark.parametrize(
+    "f, kind",
+    [
+        (rows, "generator"),
+        (doubled, "coroutine"),
+        (doubled_rows, "async_generator"),
+        (lambda x: {"rows": (v * 2 for v in x)}, "generator"),
+        (lambda x: map(np.sin, x), "map"),
+    ],
+)
+@pytest.mark.parametrize("transform", [tg.jit, tg.grad, tg.vmap])
+@pytest.mark.filterwarnings("error")
+def test_functions_that_would_compute_after_their_end(mode, transform, f, kind):
+    with pytest.raises(tg.errors.ArgumentError) as error:
+        transform(f)(np.stack([X, X]))
+    check(error, f"returns a {kind}, which would compute only after")

@@ -7,61 +7,28 @@ integers and truth values have no derivative.
 
 from __future__ import annotations
 
-import linecache
 import operator
-import re
 from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
 from tracegrad.errors import ArgumentError, AutogradError, LeavesFunctionBody, LeavesTraceError, user_location
-from tracegrad.ir.graph import Location
 from tracegrad.ir.sizes import Size
 from tracegrad.state import state
 from tracegrad.tensor import Tensor
 
-_INSTEAD = (
-    (r"\bmath\.(\w+)", "write np.{0} for math.{0}"),
-    (r"\bnp\.(?:array|asarray)\(", "write np.stack for np.array (or np.asarray) of a list of values"),
-    (r"\bnp\.(asarray|asanyarray|ascontiguousarray|asfortranarray)\(", "leave np.{0} of a value itself away"),
-    (r"\bnp\.(sum|mean|max|min|prod|std|var|median)\((?!\s*np\.)", "give np.{0} of a list of values np.stack(values)"),
-    (r"\bnp\.float(?:32|64)\(|\bfloat\(", "leave float() away, or use .astype to change the dtype"),
-    (r"\bint\(", "use np.floor or np.trunc, which stay in the trace"),
-    (
-        r"\[[^\]]*\]\s*=[^=]|\bnp\.copyto\(|\.fill\(",
-        "make the target a Tensor with np.zeros_like(x), or build it with np.stack or np.where",
-    ),
-    (r"\.(dot|clip|take|searchsorted|repeat|choose)\(", "write np.{0}(a, x) for the method a.{0}(x) of a plain array"),
-    (r"\bnp\.r_\[", "write np.concatenate for np.r_"),
-    (r"\bnp\.c_\[", "write np.column_stack for np.c_"),
-    (r"\bnp\.full\(", "write x * np.ones(shape) for np.full(shape, x)"),
-    (r"\bnp\.arange\(", "write x + np.arange(n) for np.arange(x, x + n)"),
-    (r"\bnp\.vectorize\(", "call the function on arrays, or by tg.vmap, without np.vectorize"),
-    (r"\bnp\.(polyval|fromiter)\(", "give np.stack of the values where a list of them is"),
-    (r"\.(normal|uniform|poisson|gamma)\(", "draw numbers that do not depend on x, and scale and shift them"),
-    (r"\bscipy\.|\bstats\.|\blinalg\.", "use the function of the same name in tracegrad.scipy"),
-)
-_USUAL = "write np.sin for math.sin, np.stack for np.array of a list of values, and write into np.zeros_like(x)"
-
 
 def leaves_trace(what: str) -> LeavesTraceError:
     """The error for a differentiated value that `what` (such as "float()") would turn into a plain number."""
+    from tracegrad.ops.hints import instead
+
     location = user_location()
     return LeavesTraceError(
         f"{what} turns a value that a gradient is wanted for into plain numbers, so its derivative would be lost",
         fix="; ".join((*instead(location), "tg.stop_gradient(x) gives a value whose derivative is not wanted")),
         location=location,
     )
-
-
-def instead(location: Location | None) -> list[str]:
-    """What to write for what stands on the user's line. The lines typed at a prompt are not kept: then the usual."""
-    line = linecache.getline(location.file, location.line) if location is not None else ""
-    if not line:
-        return [_USUAL]
-    matches = ((re.search(pattern, line), hint) for pattern, hint in _INSTEAD)
-    return [hint.format(*match.groups()) for match, hint in matches if match]
 
 
 def carries_tangent(x: Tensor) -> bool:
@@ -126,8 +93,8 @@ def to_index(x: Tensor) -> int:
     """What makes an integer Tensor usable as an index and in `range`."""
     if x.dtype.kind not in "iu" or x.ndim:
         raise ArgumentError(
-            "only integer Tensors without dimensions can be used as an index",
-            fix="convert with int(x), or index with an integer array",
+            "only integer Tensors without dimensions can be used as an index or to repeat a str or bytes",
+            fix="convert with int(x), or index with an integer array; a str is no factor of an array",
         )
     return operator.index(number(x, "index()"))
 
@@ -162,6 +129,8 @@ def to_array(x: Tensor, dtype: Any = None, copy: bool | None = None) -> np.ndarr
         if not exact and x._trace.depends_on_differentiated(x._var):
             raise leaves_trace("np.asarray")
         if x.size != 1:
+            from tracegrad.ops.hints import instead
+
             location = user_location()
             as_index = ["to index a plain array with a traced value needs its numbers; index a Tensor, tg.tensor(a)[i]"]
             hints = (*(as_index if exact else ()), *instead(location))

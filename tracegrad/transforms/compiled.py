@@ -8,7 +8,10 @@ import sys
 import warnings
 from collections.abc import Callable
 from dataclasses import replace
+from types import MethodDescriptorType
 from typing import Any
+
+import numpy as np
 
 from tracegrad.errors import ArgumentError, TracegradError
 from tracegrad.ir.sizes import Sizes
@@ -43,6 +46,11 @@ class CompiledFunction:
             raise ArgumentError(
                 f"a function is needed here, not a {type(function).__name__}",
                 fix="decorate a function: @tg.jit above def, or tg.grad(f)",
+            )
+        if isinstance(function, MethodDescriptorType) and function.__objclass__ is np.ndarray:
+            raise ArgumentError(
+                f"np.ndarray.{function.__name__} takes plain arrays alone, no values of a recording",
+                fix="use NumPy's function, as np.dot for np.ndarray.dot, or lambda x, y: x.dot(y)",
             )
         functools.update_wrapper(self, function, updated=())
         self.function = function

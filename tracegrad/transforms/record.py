@@ -5,13 +5,14 @@ from __future__ import annotations
 import contextlib
 import gc
 from collections.abc import Callable, Iterator, Sequence
+from types import AsyncGeneratorType, CoroutineType, GeneratorType
 from typing import Any
 
 import numpy as np
 
 from tracegrad import tree
 from tracegrad.autograd.versions import check_saved
-from tracegrad.errors import LeavesTraceError, SymbolicValueError, TracegradError
+from tracegrad.errors import ArgumentError, LeavesTraceError, SymbolicValueError, TracegradError
 from tracegrad.ir.graph import Graph, Location, Var
 from tracegrad.ir.sizes import Size, active
 from tracegrad.ir.symbols import dims_in
@@ -31,6 +32,8 @@ from tracegrad.trace.size_functions import functions_of_sizes
 from tracegrad.trace.tracer import Captured, Trace
 from tracegrad.transforms.effects import Effects, collect
 from tracegrad.transforms.interrupted import note_effects
+
+_UNFINISHED = (GeneratorType, CoroutineType, AsyncGeneratorType, map, zip, filter, enumerate, reversed)
 
 
 @record
@@ -202,7 +205,10 @@ def consume_sizes(trace: Trace) -> None:
 def call_user(function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     """Call the user's function; an error of ours that NumPy wrapped in its own comes out itself."""
     try:
-        return function(*args, **kwargs)
+        result = function(*args, **kwargs)
+        for leaf in tree.flatten(result)[0]:
+            refuse_unfinished(function, leaf)
+        return result
     except TracegradError:
         raise
     except (TypeError, ValueError) as error:
@@ -212,6 +218,20 @@ def call_user(function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[
         if ours is None:
             raise
         raise ours from None
+
+
+def refuse_unfinished(function: Callable[..., Any], leaf: Any) -> None:
+    """Raise for a generator, coroutine or the like: it would compute later, with values that mean nothing then."""
+    if not isinstance(leaf, _UNFINISHED):
+        return
+    if isinstance(leaf, CoroutineType):
+        leaf.close()  # else Python warns that it was never awaited
+    kind = type(leaf).__name__
+    raise ArgumentError(
+        f"the function returns a {kind}, which would compute only after the function has ended",
+        fix="return a list, or the array itself; decorate what an async function calls, not the function",
+        location=definition_of(function),
+    )
 
 
 def read_output(trace: Trace, result: Any) -> tuple[tuple[Var, ...], Output]:
