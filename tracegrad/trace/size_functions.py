@@ -5,6 +5,9 @@ recording would hold for one size only. While a user's function is recorded with
 aside for tracegrad's where they are given such a size, and do in all other calls, of any thread, what they always do.
 They are found by name: one that a module has bound under a name of its own gives a number, which is right as well.
 `np.prod(x.shape)` and its kin stay sizes, which count as NumPy's integers.
+
+C code finds the functions by name too, as NumPy's generators of random numbers do, and takes what they return for an
+array without a look; so a Tensor goes only to Python code whose present instruction calls the function.
 """
 
 from __future__ import annotations
@@ -12,6 +15,7 @@ from __future__ import annotations
 import builtins
 import functools
 import math
+import sys
 from collections.abc import Callable, Iterable
 from contextlib import AbstractContextManager, nullcontext
 from typing import Any
@@ -22,6 +26,7 @@ from tracegrad.ir.dims import Dim
 from tracegrad.ir.sizes import Size, active, plain
 from tracegrad.ops import creation
 from tracegrad.tensor import Tensor
+from tracegrad.trace.call_sites import calls
 from tracegrad.trace.substitutes import Functions, Substitutes
 
 _NUMPY = ("arange", "empty", "eye", "full", "identity", "linspace", "ones", "zeros")
@@ -60,7 +65,8 @@ def _of_sizes(original: Callable[..., Any], ours: Callable[..., Any]) -> Callabl
     @functools.wraps(original)
     def made(*args: Any, **kwargs: Any) -> Any:
         given = active.sizes is not None and any(map(_has_size, (*args, *kwargs.values())))
-        return ours(*args, **kwargs) if given else original(*args, **kwargs)
+        direct = given and calls(sys._getframe(1), made)
+        return ours(*args, **kwargs) if direct else original(*args, **kwargs)
 
     return made
 
