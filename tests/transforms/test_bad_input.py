@@ -320,3 +320,18 @@ def test_functions_that_would_compute_after_their_end(mode, transform, f, kind):
     with pytest.raises(tg.errors.ArgumentError) as error:
         transform(f)(np.stack([X, X]))
     check(error, f"returns a {kind}, which would compute only after")
+
+
+def test_the_class_of_a_value_inside_is_ours_and_its_dimensions_are_those_outside():
+    """What docs/conventions.md says of questions about types."""
+    answers = {}
+
+    def f(x, y, n):
+        answers.update(array=isinstance(x, np.ndarray), number=isinstance(y, float) or np.isscalar(y))
+        answers.update(
+            either=isinstance(x, (np.ndarray, tg.Tensor)), scalar=np.ndim(y) == 0, integer=isinstance(n, int)
+        )
+        return x.sum() * y * n
+
+    tg.grad(f)(X, 2.0, 3)
+    assert answers == {"array": False, "number": False, "either": True, "scalar": True, "integer": True}
