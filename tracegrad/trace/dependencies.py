@@ -80,7 +80,8 @@ class Collector:
         while progress:
             progress = False
             for owner in list(self.objects):
-                for name in sorted((self.names & _attribute_names(owner)) | (self.asked - _attribute_names(owner))):
+                there = _attribute_names(owner)
+                for name in sorted((self.names if _answers(owner) else self.names & there) | (self.asked - there)):
                     if (id(owner), name) not in done and (name not in _CONSTRUCTORS or id(owner) in self.called):
                         done.add((id(owner), name))
                         progress = True
@@ -327,8 +328,8 @@ class Collector:
                 self._property(owner, name)
             return
         value = getattr(owner, name, MISSING)
-        if value is MISSING and name not in self.asked:  # what a descriptor does on the class itself, as in enum
-            return
+        if value is MISSING and name not in self.asked and not _answers(owner):
+            return  # what a descriptor does on the class itself, as in enum
         environment._attributes.append((owner, name, value))
         self.visit(value)
         if isinstance(owner, type):
@@ -347,6 +348,12 @@ class Collector:
 def disguised(value: Any) -> bool:
     """Whether a user's `__getattribute__` answers for all attributes, so that nothing must be asked of the object."""
     return type(type(value).__getattribute__) is types.FunctionType
+
+
+def _answers(owner: Any) -> bool:
+    """Whether a user's `__getattr__` answers for what an object or its class may get of its own later."""
+    found = inspect.getattr_static(owner if isinstance(owner, type) else type(owner), "__getattr__", None)
+    return isinstance(found, types.FunctionType) and not library(found.__module__)
 
 
 def _own(value: Any, name: str) -> Any:
